@@ -1,0 +1,7 @@
+"""Model providers: who answers a prompt.
+
+    base ............... the protocol, the request and the result
+    router ............. the provider for a credential mode; each mode has its own endpoint
+    openai_compatible .. any server that speaks the chat completions protocol
+    offline/ ........... works on the text itself, without network or model
+"""
