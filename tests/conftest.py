@@ -1,0 +1,231 @@
+"""Fixtures for every test: real servers, started by the first test that asks and private to this test process.
+
+Databases
+    `database_url`        a fresh, empty database; the test runs once each on sqlite, mariadb and postgresql
+    `db_url`              the same value, shorter
+    `database_kind`       "sqlite", "mariadb" or "postgresql": the kind of `database_url` in this run
+    `sqlite_url`, `mariadb_url`, `postgresql_url`   one kind only, in the same database as `database_url` never
+    `databases`           function kind -> `Databases`, for prepared (row-cleaned) databases of one's own making
+Servers
+    `mariadb_server`, `postgres_server`, `redis_server`   shared by the session, running again after each test
+    `own_mariadb`, `own_postgres`, `own_redis`            this test's alone: stop, kill and pause them
+    `redis_url`, `redis_client`                           the shared Redis, flushed before the test
+Tools
+    `tcp_proxy`           function (host, port) -> running `TcpProxy`, closed after the test
+    `children`            `Children`: child processes, all reaped after the test
+
+Under pytest-xdist every worker has servers of its own: a test may flush or kill one without a neighbour noticing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import redis
+
+from tests.support.databases import Databases, MariaDbDatabases, PostgresDatabases, SqliteDatabases
+from tests.support.servers import MariaDbServer, PostgresServer, RedisServer, Server, ServerMissing
+
+DATABASE_KINDS = ("sqlite", "mariadb", "postgresql")
+
+S = TypeVar("S", bound=Server)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        action="append",
+        choices=DATABASE_KINDS,
+        help="run the tests that take `database_url` on this kind only (may be given again); default: all three",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database_kind" in metafunc.fixturenames:
+        kinds = metafunc.config.getoption("--database") or DATABASE_KINDS
+        metafunc.parametrize("database_kind", kinds, ids=list(kinds), indirect=True, scope="function")
+
+
+def _start(server: S) -> S:
+    """Start, or: skip on a laptop without the program, fail in CI (a skipped promise would look like a kept one)."""
+    try:
+        return server.start()
+    except ServerMissing as error:
+        if os.environ.get("CI", "").lower() in ("", "0", "false"):
+            pytest.skip(str(error))
+        raise
+
+
+def _session_server(server: Server) -> Iterator[Server]:
+    yield _start(server)
+    server.close()
+
+
+def _healthy(server: S) -> S:
+    if server.running:
+        server.resume()
+    return server.start()
+
+
+# -- servers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _mariadb() -> Iterator[Server]:
+    yield from _session_server(MariaDbServer())
+
+
+@pytest.fixture(scope="session")
+def _postgres() -> Iterator[Server]:
+    yield from _session_server(PostgresServer())
+
+
+@pytest.fixture(scope="session")
+def _redis() -> Iterator[Server]:
+    yield from _session_server(RedisServer())
+
+
+@pytest.fixture
+def mariadb_server(_mariadb: MariaDbServer) -> Iterator[MariaDbServer]:
+    """The session's MariaDB. A test that stops or freezes it needs no clean-up."""
+    yield _healthy(_mariadb)
+    _healthy(_mariadb)
+
+
+@pytest.fixture
+def postgres_server(_postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """The session's PostgreSQL. A test that stops or freezes it needs no clean-up."""
+    yield _healthy(_postgres)
+    _healthy(_postgres)
+
+
+@pytest.fixture
+def redis_server(_redis: RedisServer) -> Iterator[RedisServer]:
+    """The session's Redis, empty. A test that stops or freezes it needs no clean-up."""
+    _healthy(_redis).flush()
+    yield _redis
+    _healthy(_redis)
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """URL of an empty Redis, `redis://127.0.0.1:PORT/0`."""
+    return redis_server.url
+
+
+@pytest.fixture
+def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
+    """A raw client (bytes) of the empty Redis."""
+    with redis_server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def own_mariadb() -> Iterator[MariaDbServer]:
+    """A MariaDB for this test alone."""
+    server = _start(MariaDbServer())
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL for this test alone."""
+    server = _start(PostgresServer())
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A Redis for this test alone. For other options: `with RedisServer(options={...}) as server`."""
+    server = _start(RedisServer())
+    yield server
+    server.close()
+
+
+# -- databases ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _database_pools() -> dict[str, Databases]:
+    return {}
+
+
+@pytest.fixture
+def databases(
+    request: pytest.FixtureRequest, _database_pools: dict[str, Databases], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Databases]:
+    """Function from a kind to its `Databases`; starts the server of that kind."""
+
+    def pool(kind: str) -> Databases:
+        server = {"mariadb": "mariadb_server", "postgresql": "postgres_server"}.get(kind)
+        running = request.getfixturevalue(server) if server else None
+        if kind not in _database_pools:
+            _database_pools[kind] = _new_pool(kind, running, tmp_path_factory)
+        return _database_pools[kind]
+
+    return pool
+
+
+def _new_pool(kind: str, server: Any, folders: pytest.TempPathFactory) -> Databases:
+    if kind == "mariadb":
+        return MariaDbDatabases(server)
+    if kind == "postgresql":
+        return PostgresDatabases(server)
+    return SqliteDatabases(folders.mktemp("sqlite"))
+
+
+@pytest.fixture
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """ "sqlite", "mariadb" or "postgresql"; a test that takes it (or `database_url`) runs once on each."""
+    return str(request.param)
+
+
+def _empty(pool: Databases) -> Iterator[str]:
+    url = pool.empty()
+    yield url
+    pool.drop(url)
+
+
+@pytest.fixture
+def database_url(database_kind: str, databases: Callable[[str], Databases]) -> Iterator[str]:
+    """SQLAlchemy URL of a fresh, empty database of `database_kind`."""
+    yield from _empty(databases(database_kind))
+
+
+@pytest.fixture
+def db_url(database_url: str) -> str:
+    """Another name of `database_url`."""
+    return database_url
+
+
+@pytest.fixture
+def sqlite_url(databases: Callable[[str], Databases]) -> Iterator[str]:
+    """URL of a fresh SQLite file."""
+    yield from _empty(databases("sqlite"))
+
+
+@pytest.fixture
+def mariadb_url(databases: Callable[[str], Databases]) -> Iterator[str]:
+    """URL of a fresh, empty MariaDB database."""
+    yield from _empty(databases("mariadb"))
+
+
+@pytest.fixture
+def postgresql_url(databases: Callable[[str], Databases]) -> Iterator[str]:
+    """URL of a fresh, empty PostgreSQL database."""
+    yield from _empty(databases("postgresql"))
+
+
+# -- tools ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project_root() -> Path:
+    """The folder with pyproject.toml."""
+    return Path(__file__).resolve().parent.parent
