@@ -1,0 +1,10 @@
+"""THE ROW'S STATE, AND THE ONLY WRITER OF IT.
+
+    states ........ queued -> running -> succeeded | failed | cancelled, as data
+    models ........ ai_job, its snapshot, output and claims
+    lease ......... a worker's right to a job: the fence of every later write
+    claims ........ may this job be claimed, and why: a pure decision
+    repository .... AiJobLifecycleRepository: one method per move, each in its caller's transaction
+    snapshots ..... the stored input;   outputs ... the stored result
+    views ......... reading jobs
+"""

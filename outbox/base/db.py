@@ -1,0 +1,323 @@
+"""The declarative Base, engines prepared for our rules, and the unit of work.
+
+Rules of every connection (ground rule 4): READ COMMITTED (BEGIN IMMEDIATE on SQLite), strict mode, utf8mb4,
+time zone +00:00, FOUND_ROWS, lock waits of at most 3 s so that no lease is born old.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.orm import DeclarativeBase
+
+from outbox.base.backoff import exponential
+from outbox.base.errors import (
+    CommitOutcomeUnknown,
+    DatabaseContention,
+    DatabaseError,
+    DatabaseUnavailable,
+    DatabaseUrlError,
+)
+
+T = TypeVar("T")
+
+_log = logging.getLogger("aijobs.db")
+
+#: Longest wait for a lock, in seconds; a lease taken after a longer wait would be born old (design 5).
+LOCK_WAIT_S = 3
+#: Connections are renewed before servers and firewalls close idle ones (DB-10), in seconds.
+RECYCLE_S = 1_500
+#: Runs of one unit before its contention is reported; each is a whole fresh transaction (DB-12).
+MAX_RUNS = 8
+
+_NAMING = {
+    "ix": "ix_%(column_0_N_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """The declarative base of every table of the engine; its ``metadata`` is what Alembic compares."""
+
+    metadata = sa.MetaData(naming_convention=_NAMING)
+
+
+#: Every table names its engine and character set: the database's default may be latin1 (DB-9).
+MYSQL_TABLE: dict[str, Any] = {
+    f"{dialect}_{option}": value
+    for dialect in ("mysql", "mariadb")
+    for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
+}
+
+
+# ------------------------------------------------------------------ engines
+
+
+def create_engine_for(url: str, **options: Any) -> sa.Engine:
+    """An engine for ``url`` that keeps the rules of this module.
+
+    ``options`` go to SQLAlchemy's ``create_engine``. Raises :class:`DatabaseUrlError` for a URL that names
+    no database we support, a missing driver, or SQLite in memory (each connection would see its own).
+    """
+    parsed = _parse(url)
+    settings: dict[str, Any] = {
+        "pool_recycle": RECYCLE_S,
+        # Every unit ends its own transaction; a ROLLBACK on return would be one more round trip.
+        "pool_reset_on_return": None,
+        "pool_use_lifo": True,
+        # A database error must not carry a payload into a log.
+        "hide_parameters": True,
+    }
+    if parsed.get_backend_name() == "sqlite":
+        settings.pop("pool_recycle")
+    try:
+        engine = sa.create_engine(parsed, **(settings | options))
+    except ImportError as error:
+        raise DatabaseUrlError(
+            f"the driver for {parsed.drivername} is not installed ({error.name}); "
+            "install aijobs with the extra of your database, for example aijobs[postgresql]"
+        ) from None
+    return prepare_engine(engine)
+
+
+def prepare_engine(engine: sa.Engine) -> sa.Engine:
+    """Make every connection of ``engine`` keep our rules; returns the same engine.
+
+    A host application calls this once on its own engine, so that its transactions can carry jobs: on SQLite
+    this gives BEGIN IMMEDIATE. Calling it twice changes nothing.
+    """
+    if getattr(engine, "_aijobs_prepared", False):
+        return engine
+    engine._aijobs_prepared = True  # type: ignore[attr-defined]
+    sa.event.listen(engine, "connect", _PREPARE[engine.dialect.name])
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def is_prepared(engine: sa.Engine) -> bool:
+    """Whether :func:`prepare_engine` has seen this engine."""
+    return bool(getattr(engine, "_aijobs_prepared", False))
+
+
+def _parse(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+        backend = parsed.get_backend_name()
+    except sa.exc.ArgumentError:
+        raise DatabaseUrlError(
+            "not a database URL; it looks like postgresql+psycopg://user:password@host/name, "
+            "mysql+pymysql://user:password@host/name or sqlite:///file.db"
+        ) from None
+    if backend not in _PREPARE:
+        raise DatabaseUrlError(f"{backend} is not supported; use postgresql, mysql, mariadb or sqlite")
+    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise DatabaseUrlError("SQLite in memory cannot be shared between connections; name a file")
+    if backend in ("mysql", "mariadb"):
+        driver = parsed.drivername if "+" in parsed.drivername else f"{backend}+pymysql"
+        return parsed.set(drivername=driver).update_query_dict({"charset": "utf8mb4"})
+    if parsed.drivername == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    return parsed
+
+
+def _execute(dbapi_connection: Any, *statements: str) -> None:
+    cursor = dbapi_connection.cursor()
+    try:
+        for statement in statements:
+            cursor.execute(statement)
+    finally:
+        cursor.close()
+
+
+def _prepare_mysql(dbapi_connection: Any, _record: Any) -> None:
+    _execute(
+        dbapi_connection,
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET time_zone = '+00:00', innodb_lock_wait_timeout = "
+        f"{LOCK_WAIT_S}, sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_TRANS_TABLES', 'NO_ENGINE_SUBSTITUTION')",
+    )
+
+
+def _prepare_postgresql(dbapi_connection: Any, _record: Any) -> None:
+    _execute(
+        dbapi_connection,
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET TIME ZONE 'UTC'",
+        f"SET lock_timeout = '{LOCK_WAIT_S}s'",
+    )
+    dbapi_connection.commit()
+
+
+def _prepare_sqlite(dbapi_connection: Any, _record: Any) -> None:
+    # The driver would begin its own, deferred transactions; ours begin IMMEDIATE (DB-5).
+    dbapi_connection.isolation_level = None
+    _execute(
+        dbapi_connection,
+        "PRAGMA busy_timeout = 5000",
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",
+        "PRAGMA foreign_keys = ON",
+    )
+
+
+def _begin_sqlite(conn: sa.Connection) -> None:
+    reading = conn.get_execution_options().get("aijobs_reading", False)
+    conn.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+_PREPARE: dict[str, Callable[[Any, Any], None]] = {
+    "sqlite": _prepare_sqlite,
+    "mysql": _prepare_mysql,
+    "mariadb": _prepare_mysql,
+    "postgresql": _prepare_postgresql,
+}
+
+
+# ------------------------------------------------------------------ units of work
+
+
+class Landed(Protocol[T]):  # type: ignore[misc]
+    """Looks on a fresh connection whether a unit was stored; None means it was not."""
+
+    def __call__(self, conn: sa.Connection) -> T | None: ...
+
+
+class UnitOfWork:
+    """Runs a function as one transaction, and the whole of it again where the database asks for that."""
+
+    def __init__(self, engine: sa.Engine, *, max_runs: int = MAX_RUNS) -> None:
+        self.engine = engine
+        self._reader = engine.execution_options(aijobs_reading=True)
+        self._max_runs = max_runs
+
+    def run(self, unit: Callable[[sa.Connection], T], *, landed: Landed[T] | None = None) -> T:
+        """Run ``unit(conn)`` in a transaction of its own, COMMIT included, and return what it returned.
+
+        ``unit`` may run several times, each time from its beginning in a new transaction, so it must keep
+        nothing outside the database. When the answer to COMMIT was lost, ``landed`` looks up by an id
+        chosen before whether the unit is stored; without it that case raises. Raises
+        :class:`DatabaseContention`, :class:`DatabaseUnavailable` or :class:`CommitOutcomeUnknown`.
+        """
+        committing = False
+        for run in range(1, self._max_runs + 1):
+            if committing and landed is not None:
+                found = self._look(landed)
+                if found is not None:
+                    return found
+            committing = False
+            try:
+                with self.engine.connect() as conn:
+                    with _ended(conn):
+                        result = unit(conn)
+                        committing = True
+                        conn.commit()
+                    return result
+            except sa.exc.DBAPIError as error:
+                committing = self._judge(error, run, committing, landed is not None)
+            self._pause(run)
+        raise AssertionError("unreachable: the last run returns or raises")
+
+    def read(self, look: Callable[[sa.Connection], T]) -> T:
+        """Run ``look(conn)`` in a transaction that writes nothing (on SQLite it takes no write lock)."""
+        for run in range(1, self._max_runs + 1):
+            try:
+                with self._reader.connect() as conn, _ended(conn):
+                    return look(conn)
+            except sa.exc.DBAPIError as error:
+                self._judge(error, run, False, True)
+            self._pause(run)
+        raise AssertionError("unreachable: the last run returns or raises")
+
+    def _look(self, landed: Landed[T]) -> T | None:
+        return self.read(landed)
+
+    def _judge(self, error: sa.exc.DBAPIError, run: int, committing: bool, can_look: bool) -> bool:
+        """Decide about a failed run: raise, or return whether the next run must look first."""
+        kind = classify(error)
+        last = run >= self._max_runs
+        if kind == "lost":
+            if committing and not can_look:
+                raise CommitOutcomeUnknown() from error
+            if last or (run >= 3 and not committing):
+                raise DatabaseUnavailable(f"database connection lost: {_short(error)}") from error
+            return committing
+        if kind == "contention":
+            if last:
+                raise DatabaseContention(f"gave up after {run} runs: {_short(error)}") from error
+            return False
+        raise error
+
+    @staticmethod
+    def _pause(run: int) -> None:
+        time.sleep(exponential(run, base_ms=10, limit_ms=500, jitter=random.random) / 1000)
+
+
+class _ended:
+    """Rolls the transaction back on the way out unless it was committed; errors of that are swallowed."""
+
+    def __init__(self, conn: sa.Connection) -> None:
+        self._conn = conn
+
+    def __enter__(self) -> sa.Connection:
+        return self._conn
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._conn.in_transaction():
+            try:
+                self._conn.rollback()
+            except sa.exc.DBAPIError:
+                self._conn.invalidate()
+
+
+#: Errors after which the whole unit runs again. MySQL 1020 is what MariaDB 11.6+ says where older ones
+#: said nothing (DB-2); 1205 leaves the transaction open, so it is rolled back like a deadlock (CI-8).
+_MYSQL_CONTENTION = frozenset({1020, 1205, 1213, 1614, 3101})
+_MYSQL_LOST = frozenset({1053, 1077, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031})
+_POSTGRESQL_CONTENTION = frozenset({"40001", "40P01", "55P03", "25P02"})
+
+
+def classify(error: BaseException) -> str:
+    """What a database error means for the unit: "contention", "lost" (connection) or "other"."""
+    if not isinstance(error, sa.exc.DBAPIError):
+        return "other"
+    if error.connection_invalidated:
+        return "lost"
+    cause: Any = error.orig
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        if state in _POSTGRESQL_CONTENTION:
+            return "contention"
+        return "lost" if state[:2] in ("08", "57") and state != "57014" else "other"
+    if cause is not None and type(cause).__module__.startswith("psycopg"):
+        return "lost" if isinstance(error, sa.exc.OperationalError) else "other"
+    text = str(cause)
+    if "database is locked" in text or "database table is locked" in text:
+        return "contention"
+    if "unable to open database file" in text:
+        return "lost"
+    code = cause.args[0] if cause is not None and cause.args else None
+    if code in _MYSQL_CONTENTION:
+        return "contention"
+    return "lost" if code in _MYSQL_LOST or (code == 0 and isinstance(error, sa.exc.InterfaceError)) else "other"
+
+
+def translate(error: sa.exc.DBAPIError) -> DatabaseError:
+    """Our error for a database error that ended a unit."""
+    kind = classify(error)
+    cls = {"lost": DatabaseUnavailable, "contention": DatabaseContention}.get(kind, DatabaseError)
+    return cls(_short(error))
+
+
+def _short(error: sa.exc.DBAPIError) -> str:
+    """The driver's first line: never the statement or its values, which may hold a payload."""
+    cause = error.orig
+    code = cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else ""
+    return f"{type(cause).__name__} {code}".strip()

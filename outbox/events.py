@@ -1,0 +1,86 @@
+"""The facts that leave the database: their names, and what a row of ``outbox_event`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from outbox.base.canonical import identity_digest
+from outbox.base.ids import new_id
+
+
+class EventType(StrEnum):
+    """Names of the events this release writes. A name it does not know stays pending (OB-4)."""
+
+    #: A job is to be delivered to a worker.
+    ENQUEUE = "ai.job.enqueue"
+    #: A job ended; written in the transaction that ended it.
+    COMPLETED = "ai.job.completed"
+    FAILED = "ai.job.failed"
+    CANCELLED = "ai.job.cancelled"
+
+
+#: Where events for subscribers wait; no queue of jobs can have this name.
+SUBSCRIBER_QUEUE = "@events"
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to be written in the caller's transaction.
+
+    ``delay_ms`` counts from now on the database's clock; ``available_at`` is an instant the caller chose.
+    ``score_ms`` gives a redelivery the place of the first delivery instead of the end of the queue.
+    """
+
+    event_type: str
+    job_id: UUID
+    job_type: str
+    queue_name: str
+    priority: int
+    delivery_no: int
+    delay_ms: int = 0
+    available_at: datetime | None = None
+    score_ms: int | None = None
+    traceparent: str | None = None
+    subscriber: str = ""
+    published: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    id: UUID = field(default_factory=new_id)
+
+    @property
+    def dedupe_digest(self) -> bytes:
+        """Event type, job, delivery and subscriber: another delivery is another event (OB-10)."""
+        return identity_digest(self.event_type, self.job_id.bytes, str(self.delivery_no), self.subscriber)
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Exactly what ADR-003 8.5 allows: no user, no key, no content."""
+        return {
+            "jobId": str(self.job_id),
+            "jobType": self.job_type,
+            "queueName": self.queue_name,
+            "priority": self.priority,
+            **self.extra,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedEvent:
+    """An event that this dispatcher holds for the claim time."""
+
+    id: UUID
+    event_type: str
+    job_id: UUID
+    job_type: str
+    queue_name: str
+    priority: int
+    delivery_no: int
+    deliver_score: int
+    attempt_count: int
+    traceparent: str | None
+    subscriber: str
+    payload: str
