@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -85,10 +85,13 @@ _ATTEMPTS: Final = frozenset({StartReason.FIRST, StartReason.RETRY, StartReason.
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job's row as it was read: no input, no output. Times are UTC and timezone-aware."""
+    """One job's row as it was read: no input, no output. Times are UTC and timezone-aware.
+
+    Its repr leaves out who it belongs to and what people wrote, so that it may stand in a log.
+    """
 
     id: UUID
-    user_id: str
+    user_id: str = field(repr=False)
     job_type: str
     target_type: str
     target_id: str
@@ -100,15 +103,15 @@ class JobView:
     outcome: Outcome | None
     #: 0 to 100.
     progress: int
-    progress_note: str | None
+    progress_note: str | None = field(repr=False)
     attempt_count: int
     max_attempts: int
     #: Raised by every claim and take-over; what fences a late worker.
     epoch: int
     delivery_no: int
-    idempotency_key: str | None
+    idempotency_key: str | None = field(repr=False)
     credential_mode: str
-    credential_id: str | None
+    credential_id: str | None = field(repr=False)
     prompt_version: str | None
     #: Version of the input model that the snapshot was validated with.
     schema_version: str
@@ -117,7 +120,7 @@ class JobView:
     error_code: str | None
     #: For the end user: no path, address, key or stack.
     public_error_message: str | None
-    internal_error_message: str | None
+    internal_error_message: str | None = field(repr=False)
     retry_of_job_id: UUID | None
     cancel_requested_at: datetime | None
     available_at: datetime

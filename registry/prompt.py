@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import BaseModel, RootModel
@@ -17,11 +17,11 @@ _PLACE: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 @dataclass(frozen=True, slots=True)
 class RenderedPrompt:
-    """The two texts to send to a model, and the version of the template they came from."""
+    """The two texts to send to a model (never to a log), and their template's version."""
 
     version: str
-    system: str
-    user: str
+    system: str = field(repr=False)
+    user: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
