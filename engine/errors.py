@@ -225,6 +225,20 @@ class ProviderRejected(ProviderError):
     public_message = "The AI provider refused this request."
 
 
+class OfflineCannotDo(ProviderRejected):
+    """The offline provider works on texts and cannot do this task."""
+
+    code = "PROVIDER_OFFLINE_UNSUPPORTED"
+    public_message = "This task needs an AI provider, and none is configured."
+
+
+class SourceTextUnusable(ProviderRejected):
+    """The text holds no words to work on."""
+
+    code = "PROVIDER_INPUT_UNUSABLE"
+    public_message = "This text holds nothing to learn from."
+
+
 class OutputError(JobError):
     """The output is not usable."""
 
@@ -280,6 +294,19 @@ class CredentialError(JobError):
 
     code = "CREDENTIAL_INVALID"
     public_message = "The API key for this job cannot be used. Check it and try again."
+
+
+class CredentialInvalid(CredentialError):
+    """The provider refused the key, or the key does not belong where it was to be used."""
+
+    code = "CREDENTIAL_INVALID"
+
+
+class CredentialQuotaExhausted(CredentialError):
+    """The provider account behind the key has no quota or balance left; waiting does not help."""
+
+    code = "CREDENTIAL_QUOTA_EXHAUSTED"
+    public_message = "The account of the API key for this job has no quota left."
 
 
 class CredentialMissing(CredentialError):

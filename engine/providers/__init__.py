@@ -4,4 +4,7 @@
     router ............. the provider for a credential mode; each mode has its own endpoint
     openai_compatible .. any server that speaks the chat completions protocol
     offline/ ........... works on the text itself, without network or model
+
+Promises: at most one generation per call, "not sent" told from "sent, outcome unknown", no key or text in an error.
+Left to others: what is retried (engine.pipeline), what is recorded (engine.usage).
 """

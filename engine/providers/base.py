@@ -1,7 +1,7 @@
 """What a model provider is to the engine: one asynchronous call, its request and its honest result.
 
-A provider makes at most one request to the model per ``generate`` call and never retries by itself
-(WL-10): the engine alone decides what is tried again. It says what happened with the classes of
+A ``generate`` call leads to at most one generation, and a provider never retries by itself (WL-10): the
+engine alone decides what is tried again. It says what happened with the classes of
 ``engine.errors``, and tells "not sent" (``ProviderUnavailable``) from "sent, outcome unknown"
 (``ProviderOutcomeUnknown``, ``ProviderTimeout``; WL-11).
 """
@@ -57,6 +57,8 @@ class Usage:
     output_tokens: int | None = None
     model: str | None = None
     cost_usd: Decimal | None = None
+    #: HTTP requests that were sent: refused forms of a request count too, they are not billed (WL-10).
+    requests: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ class AiProvider(Protocol):
         Cancelling the awaiting task aborts the call.
 
         Raises: ``ProviderError`` and its leaves, ``OutputInvalid``, ``OutputTruncated``,
-        ``ContentFiltered``, ``CredentialError`` and its leaves, ``QuotaError``. Errors that come after the model
-        answered carry what it used as ``error.details["usage"]`` (a :class:`Usage`), because it is billed.
+        ``ContentFiltered``, ``CredentialError`` and its leaves. Errors that come after the model answered carry
+        what it used as ``error.details["usage"]`` (a :class:`Usage`), because it is billed.
         """
         ...
 
