@@ -28,6 +28,8 @@ import pytest
 import redis
 
 from tests.support.databases import Databases, MariaDbDatabases, PostgresDatabases, SqliteDatabases
+from tests.support.processes import Children
+from tests.support.proxy import TcpProxy
 from tests.support.servers import MariaDbServer, PostgresServer, RedisServer, Server, ServerMissing
 
 DATABASE_KINDS = ("sqlite", "mariadb", "postgresql")
@@ -47,7 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database_kind" in metafunc.fixturenames:
         kinds = metafunc.config.getoption("--database") or DATABASE_KINDS
-        metafunc.parametrize("database_kind", kinds, ids=list(kinds), indirect=True, scope="function")
+        metafunc.parametrize(
+            "database_kind", kinds, ids=list(kinds), indirect=True, scope="function"
+        )
 
 
 def _start(server: S) -> S:
@@ -71,7 +75,7 @@ def _healthy(server: S) -> S:
     return server.start()
 
 
-# -- servers --------------------------------------------------------------------------------------------------------------
+# -- servers ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +152,7 @@ def own_redis() -> Iterator[RedisServer]:
     server.close()
 
 
-# -- databases ------------------------------------------------------------------------------------------------------------
+# -- databases -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -158,7 +162,9 @@ def _database_pools() -> dict[str, Databases]:
 
 @pytest.fixture
 def databases(
-    request: pytest.FixtureRequest, _database_pools: dict[str, Databases], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    _database_pools: dict[str, Databases],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Databases]:
     """Function from a kind to its `Databases`; starts the server of that kind."""
 
@@ -222,10 +228,32 @@ def postgresql_url(databases: Callable[[str], Databases]) -> Iterator[str]:
     yield from _empty(databases("postgresql"))
 
 
-# -- tools ----------------------------------------------------------------------------------------------------------------
+# -- tools -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def project_root() -> Path:
     """The folder with pyproject.toml."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def tcp_proxy() -> Iterator[Callable[[str, int], TcpProxy]]:
+    """Function (host, port) -> a running `TcpProxy` to that server, closed after the test."""
+    proxies: list[TcpProxy] = []
+
+    def start(host: str, port: int) -> TcpProxy:
+        proxies.append(TcpProxy((host, port)).start())
+        return proxies[-1]
+
+    yield start
+    for proxy in proxies:
+        proxy.close()
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    """Child processes, all killed and collected after the test."""
+    children = Children()
+    yield children
+    children.close()

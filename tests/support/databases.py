@@ -88,7 +88,10 @@ class SqliteDatabases(Databases):
             self._templates[key] = self._file(self.name(url))
         url = self.empty()
         for source in self._files(self._templates[key]):
-            shutil.copyfile(source, str(self._file(self.name(url))) + source.name.removeprefix(source.stem + ".db"))
+            shutil.copyfile(
+                source,
+                str(self._file(self.name(url))) + source.name.removeprefix(source.stem + ".db"),
+            )
         return url
 
     def give_back(self, key: str, url: str) -> None:

@@ -31,5 +31,7 @@ def eventually(
             return answer
         if time.monotonic() >= deadline:
             text = message() if callable(message) else message
-            raise AssertionError(f"not within {timeout:g} s: {text or predicate!r}; last answer: {answer!r}")
+            raise AssertionError(
+                f"not within {timeout:g} s: {text or repr(predicate)}; last answer: {answer!r}"
+            )
         time.sleep(interval)
