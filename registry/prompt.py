@@ -44,7 +44,7 @@ class PromptTemplate:
     @property
     def has_stray_braces(self) -> bool:
         """Whether some ``{{`` opens no readable place, which is a mistyped one."""
-        return any("{{" in _PLACE.sub("", text) for text in (self.system, self.user))
+        return any("{{" in _PLACE.sub(" ", text) for text in (self.system, self.user))
 
     def render(self, data: BaseModel | Mapping[str, Any]) -> RenderedPrompt:
         """Fill the places from a validated input (or its JSON-ready fields).

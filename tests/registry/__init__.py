@@ -1,0 +1,1 @@
+"""What a job is: each rule of a definition has a table row that breaks it."""
