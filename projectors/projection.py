@@ -1,0 +1,81 @@
+"""One projection in the final transaction, guarded: the only caller of ``ResultProjector.project``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from outbox.base.clock import DatabaseClock
+from outbox.base.db import classify
+from projectors import artifacts
+from projectors.errors import (
+    ProjectionConflict,
+    ProjectionError,
+    ProjectionResultInvalid,
+    ProjectionTransactionEnded,
+)
+from projectors.protocol import ArtifactRef, ResultProjector
+from registry.job import JobView
+
+
+def project_output(
+    conn: sa.Connection,
+    projector: ResultProjector,
+    job: JobView,
+    output: BaseModel,
+    clock: DatabaseClock,
+) -> list[ArtifactRef]:
+    """Turn the output into business rows and artifacts in the caller's transaction; return the artifacts.
+
+    The caller holds the lock of the job's row. A job that has artifacts is projected already: they are
+    returned and nothing is changed, whatever the output says (PC-2). Raises a :class:`ProjectionError`,
+    after which the caller must roll back; contention and lost connections pass through unchanged, so
+    that the unit of work can run again.
+    """
+    done = artifacts.existing(conn, job.id)
+    if done:
+        return done
+    before = conn.get_transaction()
+    try:
+        refs = _run(conn, projector, job, output)
+    except ProjectionError:
+        raise
+    except sa.exc.DBAPIError as error:
+        raise _judged(projector, error) from error
+    except Exception as error:
+        raise ProjectionError(_failed(projector, error), key=projector.key) from error
+    if conn.get_transaction() is not before or before is None or not before.is_active:
+        raise ProjectionTransactionEnded(key=projector.key)
+    return artifacts.record(conn, job.id, refs, clock)
+
+
+def _run(
+    conn: sa.Connection, projector: ResultProjector, job: JobView, output: BaseModel
+) -> Sequence[ArtifactRef]:
+    # rollback_only: a commit by the projector stays without effect, closing leaves the transaction open
+    with Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session:
+        refs: object = projector.project(session, job, output)
+        session.flush()
+    if not isinstance(refs, list | tuple):
+        kind = type(refs).__name__
+        raise ProjectionResultInvalid(
+            f"projector {projector.key!r} returned {kind}, not a list", key=projector.key
+        )
+    return refs
+
+
+def _judged(projector: ResultProjector, error: sa.exc.DBAPIError) -> Exception:
+    if classify(error) != "other":
+        return error
+    # Only the artifact's own key would mean "done", and that one was looked up before (X78).
+    kind = ProjectionConflict if isinstance(error, sa.exc.IntegrityError) else ProjectionError
+    return kind(_failed(projector, error), key=projector.key)
+
+
+def _failed(projector: ResultProjector, error: Exception) -> str:
+    """The kind of error alone: its text may hold an output (design 1, promise 7)."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig else error
+    return f"projector {projector.key!r}: {type(cause).__name__}"
