@@ -21,7 +21,13 @@ from engine.providers.base import GenerateRequest, GenerateResult
 from engine.providers.openai_compatible import outcomes
 from engine.providers.openai_compatible.answer import Answer, read_stream, read_whole
 from engine.providers.openai_compatible.dialect import Dialect
-from engine.providers.openai_compatible.wire import Connections, Wire, call_timeout, current_wire
+from engine.providers.openai_compatible.wire import (
+    CONNECT_S,
+    Connections,
+    Wire,
+    call_timeout,
+    current_wire,
+)
 from engine.providers.structured import parse_output
 from engine.resources.credentials import Credential
 
@@ -40,16 +46,19 @@ class OpenAICompatibleProvider:
         name: str = "openai",
         key_required: bool = True,
         trust_env: bool = True,
+        connect_s: float = CONNECT_S,
     ) -> None:
         """Take where the server is and which model answers when a request names none.
 
         ``key_required=False`` is for servers of one's own that take calls without a key. ``trust_env`` lets
-        the usual proxy and certificate variables of the process count. Raises :class:`SettingsError`.
+        the usual proxy and certificate variables of the process count. A host that takes no connection within
+        ``connect_s`` seconds counts as down. Raises :class:`SettingsError`.
         """
         self.name = name
         self.base_url = normal_base_url(base_url)
         self._default_model = default_model
         self._key_required = key_required
+        self._connect_s = connect_s
         self._connections = Connections(self.base_url, trust_env=trust_env)
         self._dialects: dict[str, Dialect] = {}
 
@@ -156,7 +165,7 @@ class OpenAICompatibleProvider:
             **dialect.arguments(request, model),
             stream=request.on_delta is not None,
             extra_headers=headers,
-            timeout=call_timeout(timeout_s),
+            timeout=call_timeout(timeout_s, self._connect_s),
         )
         if request.on_delta is None:
             return read_whole(answered, model)

@@ -105,9 +105,9 @@ class Connections:
             await client.close()
 
 
-def call_timeout(seconds: float) -> httpx2.Timeout:
+def call_timeout(seconds: float, connect_s: float) -> httpx2.Timeout:
     """The time limits of one call, never longer than the attempt's remaining time (WL-10)."""
-    return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_S))
+    return httpx2.Timeout(seconds, connect=min(seconds, connect_s))
 
 
 def _quiet(logger: logging.Logger) -> None:
