@@ -1,0 +1,177 @@
+"""Every byte to and from Redis passes here.
+
+The clients are made here, whatever the caller hands in: binary answers (TR-11), no retries by the
+library (TR-3: its default repeats ten times, also what must not be repeated), explicit time-outs,
+RESP2. Blocking calls have a client of their own, whose time-out is longer than the longest block.
+
+Total time of a call on a silent server: one connect and one read, twice that when the scripts have
+to be loaded first (after a restart).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from redis import BlockingConnectionPool, ConnectionPool, Redis
+from redis.backoff import NoBackoff
+from redis.connection import parse_url
+from redis.exceptions import NoScriptError, RedisError
+from redis.retry import Retry
+
+from outbox.errors import TransportMisconfigured
+from outbox.transports.rq.faults import unavailable
+from outbox.transports.rq.lua import Script
+
+#: Parts of a given client that say where and as whom to connect; everything else is ours to set.
+_ADDRESS = ("host", "port", "db", "path", "username", "password", "credential_provider")
+#: "server" is fakeredis's way of saying which one.
+_KEPT = (*_ADDRESS, "connection_class", "client_name", "server")
+
+#: Longest single block on the server; longer waits are several blocks.
+MAX_BLOCK_MS = 5_000
+
+
+class Call(NamedTuple):
+    """One script with its KEYS and ARGV."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[str | int]
+
+
+class Broker:
+    """Redis as the transport uses it: scripts in one round trip, plain commands, blocking reads.
+
+    All methods raise ``TransportUnavailable``, after dropping the idle connections, so that the next
+    call connects anew, to the new master after a failover (TR-9). A fork is noticed at the next
+    call: the child makes its own clients and leaves the parent's sockets alone (TR-13).
+    """
+
+    def __init__(
+        self, target: str | Redis, *, timeout_s: float = 5.0, connect_timeout_s: float = 2.0
+    ) -> None:
+        self._address = _address(target)
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._open()
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        self._commands = self._client(self._timeout_s)
+        self._blocking = self._client(self._timeout_s + MAX_BLOCK_MS / 1000)
+
+    def _client(self, timeout_s: float) -> Redis:
+        pool = ConnectionPool(
+            **self._address,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=self._connect_timeout_s,
+            socket_keepalive=True,
+            retry=Retry(NoBackoff(), 0),
+            retry_on_error=[],
+            decode_responses=False,
+            encoding="utf-8",
+            protocol=2,
+            lib_name=None,
+            lib_version=None,
+        )
+        return Redis(connection_pool=pool)
+
+    # ------------------------------------------------------------------ calls
+
+    def run(self, call: Call) -> Any:
+        """Run one script and return its answer."""
+        return self.run_many([call])[0]
+
+    def run_many(self, calls: Sequence[Call]) -> list[Any]:
+        """Run scripts in one round trip; scripts the server does not know are loaded and sent again."""
+        answers = self._send([_evalsha(call) for call in calls])
+        unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if unknown:
+            texts = {calls[i].script.text for i in unknown}
+            again = [("SCRIPT LOAD", text) for text in texts]
+            again += [_evalsha(calls[i]) for i in unknown]
+            for i, answer in zip(unknown, self._send(again)[len(texts) :], strict=True):
+                answers[i] = answer
+        return self._checked(answers)
+
+    def ask(self, *commands: Sequence[str | int]) -> list[Any]:
+        """Send plain commands in one round trip, without a transaction."""
+        return self._checked(self._send(list(commands)))
+
+    def block(self, command: str, *args: str | float) -> Any:
+        """Send one blocking command; it must end by itself within ``MAX_BLOCK_MS``."""
+        self._guard_fork()
+        try:
+            return self._blocking.execute_command(command, *args)  # type: ignore[no-untyped-call]
+        except (RedisError, OSError) as error:
+            self.drop()
+            raise unavailable(error) from error
+
+    def _send(self, commands: list[Any]) -> list[Any]:
+        self._guard_fork()
+        try:
+            pipeline = self._commands.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+            return pipeline.execute(raise_on_error=False)
+        except (RedisError, OSError) as error:
+            self.drop()
+            raise unavailable(error) from error
+
+    def _checked(self, answers: list[Any]) -> list[Any]:
+        for answer in answers:
+            if isinstance(answer, Exception):
+                self.drop()
+                raise unavailable(answer) from answer
+        return answers
+
+    # ------------------------------------------------------------------ connections
+
+    def drop(self) -> None:
+        """Close the idle connections; those in use find out by themselves."""
+        for client in (self._commands, self._blocking):
+            client.connection_pool.disconnect(inuse_connections=False)
+
+    def close(self) -> None:
+        """Close everything."""
+        if self._pid == os.getpid():
+            for client in (self._commands, self._blocking):
+                client.connection_pool.disconnect()
+
+    def _guard_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._open()
+
+
+def _evalsha(call: Call) -> tuple[Any, ...]:
+    return ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
+
+
+def _address(target: str | Redis) -> dict[str, Any]:
+    """Return where to connect, from a URL or a client."""
+    if isinstance(target, str):
+        options = _parsed(target)
+    else:
+        pool = target.connection_pool
+        if type(pool) not in (ConnectionPool, BlockingConnectionPool):
+            raise TransportMisconfigured(
+                "Give a URL or a plain Redis client; other pools cannot be copied.",
+                pool=type(pool).__name__,
+            )
+        options = {**pool.connection_kwargs, "connection_class": pool.connection_class}
+    if options.get("decode_responses"):
+        raise TransportMisconfigured(
+            "This Redis client decodes answers to text (decode_responses=True); RQ's data is binary, "
+            "so give a client without it, or a URL."
+        )
+    return {name: options[name] for name in options if name in _KEPT or name.startswith("ssl")}
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    try:
+        options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        raise TransportMisconfigured(f"This Redis URL cannot be read: {error}") from None
+    return options

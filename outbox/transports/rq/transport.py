@@ -1,0 +1,314 @@
+"""RqTransport: the transport protocol as script calls on RQ's keys.
+
+One round trip per batch for every method but ``wait`` and a large ``recover``. Redis runs one script
+at a time, so a batch is cut into several short calls that travel together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+from uuid import UUID
+
+from redis import Redis
+
+from outbox.errors import TicketRefused
+from outbox.job_ids import parse_ticket_id, ticket_id
+from outbox.transports.base import (
+    Delivery,
+    Features,
+    HeartbeatReport,
+    PutResult,
+    Settlement,
+    Ticket,
+    WorkerPresence,
+    check_ticket,
+)
+from outbox.transports.rq.batches import chunks, cut, in_order
+from outbox.transports.rq.broker import MAX_BLOCK_MS, Broker, Call
+from outbox.transports.rq.calls import Calls
+from outbox.transports.rq.checks import problems
+from outbox.transports.rq.fake import fake_client
+from outbox.transports.rq.keys import Keys
+from outbox.transports.rq.wire import DEFAULT_ENTRY, checked_entry, decode_call
+
+#: Items per script call: each keeps Redis from other callers for about a millisecond.
+PUT_SIZE = 32
+FINISH_SIZE = 64
+HEARTBEAT_SIZE = 200
+RECOVER_SIZE = 50
+ALIVE_SIZE = 50
+#: Values per ticket in the answer of claim.lua, and per worker in that of workers.lua.
+_CLAIM_VALUES = 6
+_WORKER_VALUES = 7
+#: Between two looks where the server does not block (fakeredis).
+_POLL_MS = 20
+#: Before the next wait while ``rq suspend`` holds: tickets are there, but none is handed out.
+_SUSPENDED_MS = 1_000
+
+_PUT_RESULTS = (PutResult.DUPLICATE, PutResult.NEW, PutResult.NEWER)
+
+
+class RqTransport:
+    """Tickets on Redis, in RQ's data model. See :class:`outbox.transports.base.Transport`."""
+
+    def __init__(
+        self,
+        target: str | Redis,
+        *,
+        prefix: str = "rq",
+        entry: str = DEFAULT_ENTRY,
+        keep_settled_s: int = 0,
+        grace_ms: int = 30_000,
+        job_timeout_s: int = 3_600,
+        timeout_s: float = 5.0,
+        connect_timeout_s: float = 2.0,
+        blocking: bool = True,
+    ) -> None:
+        """Take the address and the settings; nothing is sent before the first call.
+
+        target             a ``redis://``, ``rediss://`` or ``unix://`` URL, or a client to copy the
+                           address from; one that decodes answers is refused (TR-11)
+        prefix             what all keys begin with; stock RQ tools expect "rq"
+        entry              dotted path of the function that a stock ``rq worker`` calls with the ticket
+        keep_settled_s     how long settled tickets can be seen by RQ's tools; 0 = removed at once
+        grace_ms           how much later than we stock RQ readers take a lease for ended (design 5)
+        job_timeout_s      RQ's time limit where a stock worker runs a job: a far outer fence (TR-8)
+        timeout_s          longest wait for an answer (of a blocking call: on top of the block)
+        connect_timeout_s  longest wait for a connection
+        blocking           whether BLMOVE blocks on this server; fakeredis's does not
+
+        Raises ``TransportMisconfigured``.
+        """
+        self._calls = Calls(
+            Keys(prefix), checked_entry(entry), keep_settled_s, grace_ms, job_timeout_s
+        )
+        self._keys = self._calls.keys
+        self._broker = Broker(target, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s)
+        self._blocking = blocking
+        self._registered: dict[str, tuple[str, ...]] = {}
+        self._suspended: set[str] = set()
+        self.features = Features(cross_process=blocking, blocking_wait=blocking, visible_to_rq=True)
+
+    @classmethod
+    def fake(cls, url: str = "fakeredis://", **options: Any) -> Self:
+        """Return a transport on the in-process Redis of that URL, for demos and tests."""
+        return cls(fake_client(url), blocking=False, **options)
+
+    # ------------------------------------------------------------------ the dispatcher's side
+
+    def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+        """See :meth:`Transport.put_many`."""
+        refused = {i: error for i, ticket in enumerate(tickets) if (error := _refusal(ticket))}
+        good = [ticket for i, ticket in enumerate(tickets) if i not in refused]
+        parts = cut(good, lambda ticket: ticket.queue_name, PUT_SIZE)
+        answers = self._run([self._calls.put(part.queue, part.items) for part in parts])
+        results = map(_put_result, good, in_order(parts, answers, len(good)))
+        return [refused[i] if i in refused else next(results) for i in range(len(tickets))]
+
+    def depth(self, queues: Sequence[str]) -> dict[str, int]:
+        """See :meth:`Transport.depth`."""
+        lengths = self._broker.ask(*(("LLEN", self._keys.queue(queue)) for queue in queues))
+        return dict(zip(queues, lengths, strict=True))
+
+    def alive(self, tickets: Sequence[tuple[str, str, UUID]]) -> list[bool]:
+        """See :meth:`Transport.alive`."""
+        ids = [ticket_id(*parts) for parts in tickets]
+        answers = self._run([self._calls.alive(few) for few in chunks(ids, ALIVE_SIZE)])
+        return [found == 1 for few in answers for found in few]
+
+    def cancel(self, queue: str, job_type: str, job_id: UUID) -> None:
+        """See :meth:`Transport.cancel`."""
+        self._run([self._calls.cancel(queue, job_type, job_id)])
+
+    # ------------------------------------------------------------------ the worker's side
+
+    def wait(self, queue: str, timeout_ms: int) -> bool:
+        """See :meth:`Transport.wait`.
+
+        A blocking peek: the head moves onto its own place, so nothing leaves the list and nothing can
+        be lost on the way, and all who wait wake up.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        if queue in self._suspended:
+            time.sleep(min(_SUSPENDED_MS, timeout_ms) / 1000)
+        key = self._keys.queue(queue)
+        while (left_s := deadline - time.monotonic()) > 0 and self._blocking:
+            if self._broker.block("BLMOVE", key, key, "LEFT", "LEFT", _block_s(left_s)):
+                return True
+        return self._poll(key, deadline)
+
+    def _poll(self, key: str, deadline: float) -> bool:
+        while self._broker.ask(("LLEN", key)) == [0]:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            time.sleep(min(_POLL_MS / 1000, left_s))
+        return True
+
+    def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
+        """See :meth:`Transport.claim`."""
+        if limit < 1:
+            return []
+        [values] = self._run([self._calls.claim(queue, limit, worker, lease_ms)])
+        if values is None:
+            self._suspended.add(queue)
+            return []
+        self._suspended.discard(queue)
+        return [_delivery(*row) for row in chunks(values, _CLAIM_VALUES)]
+
+    def heartbeat(
+        self, worker: str, deliveries: Sequence[Delivery], lease_ms: int
+    ) -> HeartbeatReport:
+        """See :meth:`Transport.heartbeat`. A presence that Redis has lost is written anew."""
+        calls = [
+            self._calls.heartbeat(part.queue, worker, part.items, lease_ms)
+            for part in cut(deliveries, _queue_of, HEARTBEAT_SIZE)
+        ]
+        queues = self._registered.get(worker)
+        beat = [] if queues is None else [self._calls.presence(worker, queues, starts=False)]
+        reports = self._run(calls + beat)[: len(calls)]
+        return HeartbeatReport(
+            frozenset(id_.decode() for lost, _ in reports for id_ in lost),
+            frozenset(id_.decode() for _, cancelled in reports for id_ in cancelled),
+        )
+
+    def finish_many(self, worker: str, items: Sequence[tuple[Delivery, Settlement]]) -> list[bool]:
+        """See :meth:`Transport.finish_many`."""
+        parts = cut(items, lambda item: _queue_of(item[0]), FINISH_SIZE)
+        answers = self._run([self._calls.finish(p.queue, worker, p.items) for p in parts])
+        return [settled == 1 for settled in in_order(parts, answers, len(items))]
+
+    def defer_many(self, items: Sequence[tuple[Delivery, int]]) -> list[bool]:
+        """See :meth:`Transport.defer_many`."""
+        parts = cut(items, lambda item: _queue_of(item[0]), FINISH_SIZE)
+        answers = self._run([self._calls.defer(part.queue, part.items) for part in parts])
+        return [deferred == 1 for deferred in in_order(parts, answers, len(items))]
+
+    def recover(self, queue: str, limit: int = 200) -> int:
+        """See :meth:`Transport.recover`."""
+        looked = returned = 0
+        while looked < limit:
+            wanted = min(RECOVER_SIZE, limit - looked)
+            [(seen, back)] = self._run([self._calls.recover(queue, wanted)])
+            looked, returned = looked + seen, returned + back
+            if seen < wanted:
+                break
+        return returned
+
+    # ------------------------------------------------------------------ hints and presence
+
+    def wake(self, channel: str) -> None:
+        """See :meth:`Transport.wake`."""
+        self._run([self._calls.wake(channel)])
+
+    def wait_wake(self, channel: str, timeout_ms: int) -> bool:
+        """See :meth:`Transport.wait_wake`."""
+        key = self._keys.channel(channel)
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = deadline - time.monotonic()
+            if self._broker.block("BLPOP", key, _block_s(left_s)):
+                return True
+            if left_s <= 0:
+                return False
+
+    def register_worker(self, worker: str, queues: Sequence[str]) -> None:
+        """See :meth:`Transport.register_worker`."""
+        self._registered[worker] = tuple(queues)
+        self._run([self._calls.presence(worker, queues, starts=True)])
+
+    def unregister_worker(self, worker: str) -> None:
+        """See :meth:`Transport.unregister_worker`."""
+        queues = self._registered.pop(worker, ())
+        key = self._keys.worker(worker)
+        sets = [self._keys.workers, *(self._keys.workers_of(queue) for queue in queues)]
+        self._broker.ask(
+            ("DEL", key, self._keys.worker_executions(worker)),
+            *(("SREM", name, key) for name in sets),
+        )
+
+    def workers(self) -> list[WorkerPresence]:
+        """See :meth:`Transport.workers`. A stock ``rq worker`` is listed too."""
+        [values] = self._run([self._calls.workers()])
+        rows = chunks(values, _WORKER_VALUES)
+        return sorted((self._worker(*row) for row in rows), key=lambda worker: worker.name)
+
+    def _worker(
+        self,
+        key: bytes,
+        queues: bytes,
+        hostname: bytes,
+        pid: bytes,
+        up: bytes,
+        silent: bytes,
+        executing: int,
+    ) -> WorkerPresence:
+        return WorkerPresence(
+            name=key.decode().removeprefix(f"{self._keys.prefix}:worker:"),
+            queues=tuple(queues.decode().split(",")),
+            hostname=hostname.decode(),
+            pid=int(pid),
+            up_ms=int(up),
+            silent_ms=int(silent),
+            executing=executing,
+        )
+
+    # ------------------------------------------------------------------ housekeeping
+
+    def check(self) -> list[str]:
+        """See :meth:`Transport.check`."""
+        return problems(self._broker, self._keys.prefix) if self._blocking else []
+
+    def close(self) -> None:
+        """See :meth:`Transport.close`."""
+        self._broker.close()
+
+    def advance(self, ms: int) -> None:
+        """Move this transport's clock forward; for tests."""
+        self._calls.offset_ms += ms
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
+        return self._broker.run_many(calls) if calls else []
+
+
+def _queue_of(delivery: Delivery) -> str:
+    return delivery.ticket.queue_name
+
+
+def _block_s(left_s: float) -> float:
+    """Seconds to block: never 0, which means for ever."""
+    return round(max(0.001, min(left_s, MAX_BLOCK_MS / 1000)), 3)
+
+
+def _refusal(ticket: Ticket) -> TicketRefused | None:
+    try:
+        check_ticket(ticket)
+    except TicketRefused as refusal:
+        return refusal
+    return None
+
+
+def _put_result(ticket: Ticket, answer: int | bytes) -> PutResult | TicketRefused:
+    if isinstance(answer, int):
+        return _PUT_RESULTS[answer]
+    text = answer.decode(errors="replace")
+    return TicketRefused(f"Redis refuses this ticket: {text}", ticket_id=ticket.ticket_id)
+
+
+def _delivery(
+    id_: bytes, execution: bytes, call: bytes, delivery: bytes, score: bytes, handouts: int
+) -> Delivery:
+    key = parse_ticket_id(id_.decode())
+    created_at_ms, traceparent = decode_call(call)
+    ticket = Ticket(
+        job_id=key.job_id,
+        job_type=key.job_type,
+        queue_name=key.queue_name,
+        delivery_no=int(delivery),
+        deliver_score=int(score),
+        created_at_ms=created_at_ms,
+        traceparent=traceparent,
+    )
+    return Delivery(ticket, execution.decode(), handouts)
