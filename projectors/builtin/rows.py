@@ -36,7 +36,7 @@ class OwnedRow:
 def owned_table(name: str) -> tuple[Any, ...]:
     """``__table_args__`` of a table of :class:`OwnedRow`."""
     return (
-        sa.UniqueConstraint("job_id", "ordinal", name=f"uq_{name}_job_id"),
+        sa.UniqueConstraint("job_id", "ordinal"),
         sa.Index(f"ix_{name}_user", "user_id", "id"),
         MYSQL_TABLE,
     )
