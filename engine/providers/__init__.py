@@ -1,6 +1,8 @@
 """Model providers: who answers a prompt.
 
     base ............... the protocol, the request and the result
+    messages ........... from prompt and input to messages
+    structured ......... from a model's text to a valid output
     router ............. the provider for a credential mode; each mode has its own endpoint
     openai_compatible .. any server that speaks the chat completions protocol
     offline/ ........... works on the text itself, without network or model
