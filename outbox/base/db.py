@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase
@@ -93,9 +93,10 @@ def prepare_engine(engine: sa.Engine) -> sa.Engine:
     A host application calls this once on its own engine, so that its transactions can carry jobs: on SQLite
     this gives BEGIN IMMEDIATE. Calling it twice changes nothing.
     """
-    if getattr(engine, "_aijobs_prepared", False):
+    if is_prepared(engine):
         return engine
-    engine._aijobs_prepared = True  # type: ignore[attr-defined]
+    # On the dialect, which an engine shares with its copies under other execution options.
+    engine.dialect._aijobs_prepared = True  # type: ignore[attr-defined]
     sa.event.listen(engine, "connect", _PREPARE[engine.dialect.name])
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "begin", _begin_sqlite)
@@ -104,7 +105,7 @@ def prepare_engine(engine: sa.Engine) -> sa.Engine:
 
 def is_prepared(engine: sa.Engine) -> bool:
     """Whether :func:`prepare_engine` has seen this engine."""
-    return bool(getattr(engine, "_aijobs_prepared", False))
+    return bool(getattr(engine.dialect, "_aijobs_prepared", False))
 
 
 def _parse(url: str) -> sa.URL:
@@ -184,12 +185,6 @@ _PREPARE: dict[str, Callable[[Any, Any], None]] = {
 # ------------------------------------------------------------------ units of work
 
 
-class Landed(Protocol[T]):  # type: ignore[misc]
-    """Looks on a fresh connection whether a unit was stored; None means it was not."""
-
-    def __call__(self, conn: sa.Connection) -> T | None: ...
-
-
 class UnitOfWork:
     """Runs a function as one transaction, and the whole of it again where the database asks for that."""
 
@@ -198,18 +193,26 @@ class UnitOfWork:
         self._reader = engine.execution_options(aijobs_reading=True)
         self._max_runs = max_runs
 
-    def run(self, unit: Callable[[sa.Connection], T], *, landed: Landed[T] | None = None) -> T:
+    def run(
+        self,
+        unit: Callable[[sa.Connection], T],
+        *,
+        landed: Callable[[sa.Connection], T | None] | None = None,
+        repeatable: bool = False,
+    ) -> T:
         """Run ``unit(conn)`` in a transaction of its own, COMMIT included, and return what it returned.
 
         ``unit`` may run several times, each time from its beginning in a new transaction, so it must keep
-        nothing outside the database. When the answer to COMMIT was lost, ``landed`` looks up by an id
-        chosen before whether the unit is stored; without it that case raises. Raises
+        nothing outside the database. When the answer to COMMIT was lost, ``landed`` looks on a fresh
+        connection, by an id chosen before, whether the unit is stored (None: it is not); ``repeatable``
+        says that running it once more is as good as once. With neither that case raises. Raises
         :class:`DatabaseContention`, :class:`DatabaseUnavailable` or :class:`CommitOutcomeUnknown`.
         """
-        committing = False
+        look = landed or (_not_stored if repeatable else None)
+        unknown = False
         for run in range(1, self._max_runs + 1):
-            if committing and landed is not None:
-                found = self._look(landed)
+            if unknown and look is not None:
+                found = self.read(look)
                 if found is not None:
                     return found
             committing = False
@@ -221,7 +224,7 @@ class UnitOfWork:
                         conn.commit()
                     return result
             except sa.exc.DBAPIError as error:
-                committing = self._judge(error, run, committing, landed is not None)
+                unknown = self._judge(error, run, committing, look is not None)
             self._pause(run)
         raise AssertionError("unreachable: the last run returns or raises")
 
@@ -235,9 +238,6 @@ class UnitOfWork:
                 self._judge(error, run, False, True)
             self._pause(run)
         raise AssertionError("unreachable: the last run returns or raises")
-
-    def _look(self, landed: Landed[T]) -> T | None:
-        return self.read(landed)
 
     def _judge(self, error: sa.exc.DBAPIError, run: int, committing: bool, can_look: bool) -> bool:
         """Decide about a failed run: raise, or return whether the next run must look first."""
@@ -258,6 +258,10 @@ class UnitOfWork:
     @staticmethod
     def _pause(run: int) -> None:
         time.sleep(exponential(run, base_ms=10, limit_ms=500, jitter=random.random) / 1000)
+
+
+def _not_stored(_conn: sa.Connection) -> None:
+    """Of a repeatable unit it need not be known whether it is stored."""
 
 
 class _ended:

@@ -1,0 +1,144 @@
+"""Settings: read once from arguments and ``AIJOBS_*`` variables, checked aloud. The only reader of the environment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from engine.errors import SettingsError
+from registry.errors import RegistryError
+from registry.queues import DEFAULT_QUEUES, QueueSpec
+
+Milliseconds = Annotated[int, Field(ge=1)]
+
+#: The embedded default: one SQLite file and Redis in this process, for one process only.
+DEFAULT_DATABASE_URL = "sqlite:///.aijobs/aijobs.db"
+DEFAULT_REDIS_URL = "fakeredis://aijobs"
+
+
+class DispatcherSettings(BaseModel):
+    """How outbox events are handed on (design 8)."""
+
+    batch: int = Field(100, ge=1, le=500)
+    poll_ms: Milliseconds = 1_000
+    claim_ttl_ms: Milliseconds = 60_000
+    #: Tickets a queue holds at most; the rest waits in SQL, where an insertion in the middle is cheap.
+    high_water_mark: int = Field(2_000, ge=1)
+    #: Refusals that blame one event before it is dead; an outage never counts.
+    max_attempts: int = Field(3, ge=1)
+    backoff_ms: Milliseconds = 2_000
+    #: Longest pause of the breaker while Redis is away.
+    breaker_limit_ms: Milliseconds = 10_000
+
+
+class UpkeepSettings(BaseModel):
+    """How the engine heals itself (design 11)."""
+
+    interval_ms: Milliseconds = 30_000
+    #: How long a delivered job may go unclaimed before upkeep asks whether Redis lost it.
+    redelivery_ms: Milliseconds = 60_000
+    published_days: int = Field(7, ge=1)
+    dead_days: int = Field(30, ge=1)
+
+
+class WorkerSettings(BaseModel):
+    """How a worker process behaves."""
+
+    #: Time for running jobs to finish after the first SIGTERM; then they are handed back.
+    grace_ms: Milliseconds = 30_000
+    #: Threads for short SQL stages and projectors.
+    db_threads: int = Field(8, ge=1, le=64)
+    #: Backoff below this sleeps in place; a longer one parks the job and frees the slot (X31).
+    park_from_ms: int = Field(5_000, ge=0)
+    #: Longest wait a provider may ask for.
+    max_retry_after_ms: Milliseconds = 3_600_000
+    output_limit_bytes: int = Field(4 * 1024 * 1024, ge=1, le=16_000_000)
+
+
+class AdmissionSettings(BaseModel):
+    """Limits per user; None switches one off (X76)."""
+
+    max_open_jobs: int | None = Field(None, ge=1)
+    daily_quota: int | None = Field(None, ge=1)
+    monthly_quota: int | None = Field(None, ge=1)
+
+
+class Settings(BaseSettings):
+    """Everything a deployment may set. Nested values: ``AIJOBS_DISPATCHER__BATCH=200``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="AIJOBS_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
+    )
+
+    database_url: str = DEFAULT_DATABASE_URL
+    redis_url: str = DEFAULT_REDIS_URL
+    #: Every key in Redis begins with this; RQ's own tools look for "rq".
+    redis_prefix: str = "rq"
+    environment: str = "development"
+    #: ``module:attribute`` of the application, for the command line.
+    app: str | None = None
+
+    payload_limit_bytes: int = Field(1024 * 1024, ge=1, le=16_000_000)
+    priority_step_ms: int = Field(1_000, ge=0, le=2**40)
+    #: Queues beside, or instead of, the built-in two; JSON in the environment.
+    queues: Annotated[tuple[QueueSpec, ...], NoDecode] = DEFAULT_QUEUES
+
+    dispatcher: DispatcherSettings = DispatcherSettings()
+    upkeep: UpkeepSettings = UpkeepSettings()
+    worker: WorkerSettings = WorkerSettings()
+    admission: AdmissionSettings = AdmissionSettings()
+
+    #: The platform's model: without a key the offline provider answers.
+    openai_api_key: SecretStr | None = None
+    openai_base_url: str | None = None
+    model: str | None = None
+    #: Where users' own keys go, and nowhere else (design 10).
+    deepseek_base_url: str = "https://api.deepseek.com/v1"
+    deepseek_model: str = "deepseek-chat"
+    #: Fernet keys, newest first, separated by commas: the first encrypts, all decrypt.
+    credential_keys: SecretStr | None = None
+
+    @field_validator("queues", mode="before")
+    @classmethod
+    def _merge_queues(cls, value: Any) -> tuple[QueueSpec, ...]:
+        """Given queues replace built-in ones of the same name and are added to the others."""
+        return merge_queues(value)
+
+
+def merge_queues(value: Any) -> tuple[QueueSpec, ...]:
+    """Built-in queues overlaid with ``value``: specs, mappings, or JSON text of a list of mappings."""
+    if isinstance(value, str):
+        import json
+
+        value = json.loads(value)
+    merged = {spec.name: spec for spec in DEFAULT_QUEUES}
+    for item in value:
+        spec = item if isinstance(item, QueueSpec) else _spec(item, merged)
+        merged[spec.name] = spec
+    return tuple(merged.values())
+
+
+def _spec(item: Any, known: dict[str, QueueSpec]) -> QueueSpec:
+    if not isinstance(item, dict) or "name" not in item:
+        raise ValueError('a queue is an object with at least a "name"')
+    base = known.get(item["name"])
+    values = {} if base is None else {name: getattr(base, name) for name in QueueSpec.__dataclass_fields__}
+    try:
+        return QueueSpec(**(values | item))
+    except (TypeError, RegistryError) as error:
+        raise ValueError(str(error)) from None
+
+
+def load_settings(**given: Any) -> Settings:
+    """Settings from ``given`` and the environment. Raises :class:`SettingsError` naming each wrong one."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise SettingsError("; ".join(map(_problem, error.errors(include_input=False)))) from None
+
+
+def _problem(error: Any) -> str:
+    name = "__".join(str(part) for part in error["loc"]).upper()
+    return f"AIJOBS_{name}: {error['msg']}"

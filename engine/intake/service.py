@@ -1,0 +1,269 @@
+"""AiJobService: the one door through which jobs come in.
+
+    look up the definition -> check the request -> build the snapshot -> ONE transaction: job, snapshot,
+    outbox event -> hint to the dispatcher after the outermost commit (design 7)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.errors import (
+    JobAlreadyCancelledError,
+    JobNotCancellableError,
+    JobNotFoundError,
+    JobNotRetryableError,
+    SnapshotGoneError,
+    WaitTimeoutError,
+)
+from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
+from engine.intake.draft import Draft, draft
+from engine.intake.joining import CallerSession, joined
+from engine.intake.wake import WakeHint
+from engine.intake.writer import DraftWriter
+from engine.lifecycle import views
+from engine.lifecycle.endings import EndedJob, Endings
+from engine.lifecycle.outputs import OutputRepository
+from engine.lifecycle.repository import AiJobLifecycleRepository
+from engine.lifecycle.snapshots import SnapshotRepository
+from outbox.base.canonical import parse
+from outbox.base.db import UnitOfWork
+from outbox.base.telemetry import Telemetry
+from outbox.errors import TransportError
+from outbox.transports.base import Transport
+from registry.job import JobView, LifecycleStatus
+from registry.registry import JobDefinitionRegistry
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+_RETRYABLE = frozenset({LifecycleStatus.FAILED, LifecycleStatus.CANCELLED})
+
+
+class AiJobService:
+    """Creates, cancels, repeats and reads jobs. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        *,
+        registry: JobDefinitionRegistry,
+        uow: UnitOfWork,
+        lifecycle: AiJobLifecycleRepository,
+        snapshots: SnapshotRepository,
+        outputs: OutputRepository,
+        writer: DraftWriter,
+        endings: Endings,
+        transport: Transport,
+        wake: WakeHint,
+        telemetry: Telemetry,
+        payload_limit: int,
+    ) -> None:
+        self._registry = registry
+        self._uow = uow
+        self._lifecycle = lifecycle
+        self._snapshots = snapshots
+        self._outputs = outputs
+        self._writer = writer
+        self._endings = endings
+        self._transport = transport
+        self._wake = wake
+        self._telemetry = telemetry
+        self._payload_limit = payload_limit
+
+    # -------------------------------------------------------------- creating
+
+    def create_job(self, input: CreateJobInput, *, session: CallerSession | None = None) -> CreatedJob:  # noqa: A002
+        """Create one job with its snapshot and outbox event, or find the one that has its key.
+
+        With ``session`` (a Session or Connection) everything joins the caller's transaction, which is
+        never committed here; without, a transaction of our own is used. Raises a
+        :class:`~engine.errors.CreateError` before anything is written, an
+        :class:`~engine.errors.IdempotencyConflictError` for a key with other content, and
+        :class:`~engine.errors.CallerTransactionLostError` when the caller's transaction failed.
+        """
+        return self.create_jobs([input], session=session)[0]
+
+    def create_jobs(
+        self, inputs: Sequence[CreateJobInput], *, session: CallerSession | None = None
+    ) -> list[CreatedJob]:
+        """Create many jobs in one transaction, answers in order; all of them or none.
+
+        Raises as :meth:`create_job`.
+        """
+        drafts = [self._draft(wanted) for wanted in inputs]
+        if not drafts:
+            return []
+        made = self._write(drafts, session)
+        self._telemetry.emit("job.created", sum(1 for job in made if job.created))
+        return made
+
+    async def acreate_job(
+        self,
+        input: CreateJobInput,  # noqa: A002
+        *,
+        session: AsyncSession | None = None,
+    ) -> CreatedJob:
+        """:meth:`create_job` for async callers; ``session`` is their AsyncSession."""
+        return (await self.acreate_jobs([input], session=session))[0]
+
+    async def acreate_jobs(
+        self, inputs: Sequence[CreateJobInput], *, session: AsyncSession | None = None
+    ) -> list[CreatedJob]:
+        """:meth:`create_jobs` for async callers: the same core on the session's own connection."""
+        if session is None:
+            return await asyncio.to_thread(self.create_jobs, inputs)
+        return await session.run_sync(lambda inner: self.create_jobs(inputs, session=inner))
+
+    def _draft(self, wanted: CreateJobInput, retry_of: UUID | None = None) -> Draft:
+        definition = self._registry.get(wanted.job_type)
+        return draft(definition, wanted, payload_limit=self._payload_limit, retry_of=retry_of)
+
+    def _write(self, drafts: Sequence[Draft], session: CallerSession | None) -> list[CreatedJob]:
+        if session is not None:
+            with joined(session, after_commit=self._wake.send) as conn:
+                return self._writer.write(conn, drafts)
+        made = self._uow.run(
+            lambda conn: self._writer.write(conn, drafts), landed=lambda conn: self._writer.landed(conn, drafts)
+        )
+        self._wake.send()
+        return made
+
+    # -------------------------------------------------------------- cancelling
+
+    def request_cancel(
+        self, job_id: UUID, *, user_id: str | None = None, session: CallerSession | None = None
+    ) -> JobView:
+        """Cancel a job that nobody works on at once; ask the worker of a running one to stop.
+
+        With ``user_id`` another user's job does not exist. Returns the job as it is then: ``cancelled``, or
+        ``running`` with ``cancel_requested_at`` (asking again changes nothing). Raises
+        :class:`JobNotFoundError`, :class:`JobAlreadyCancelledError` or :class:`JobNotCancellableError`.
+        """
+        if session is not None:
+            with joined(session, after_commit=lambda: None) as conn:
+                return self._cancel(conn, job_id, user_id)
+        job = self._uow.run(
+            lambda conn: self._cancel(conn, job_id, user_id), landed=lambda conn: _asked(conn, job_id)
+        )
+        self._hint_cancel(job)
+        return job
+
+    def _cancel(self, conn: sa.Connection, job_id: UUID, user_id: str | None) -> JobView:
+        job = _owned(views.find(conn, job_id), user_id)
+        self._check_cancellable(job)
+        status = self._lifecycle.request_cancel(conn, job_id)
+        if status is LifecycleStatus.CANCELLED:
+            self._endings.announce(conn, [_ended(job)], LifecycleStatus.CANCELLED)
+        after = _owned(views.find(conn, job_id), user_id)
+        if status is None:
+            _refuse_cancel(after)
+        return after
+
+    def _check_cancellable(self, job: JobView) -> None:
+        if job.is_final:
+            _refuse_cancel(job)
+        definition = self._registry.find(job.job_type)
+        held = job.lifecycle_status is LifecycleStatus.RUNNING and job.lock_until is not None
+        if held and definition is not None and not definition.execution.cancellable:
+            raise JobNotCancellableError("jobs of this type cannot be cancelled while they run")
+
+    def _hint_cancel(self, job: JobView) -> None:
+        try:
+            self._transport.cancel(job.queue_name, job.job_type, job.id)
+        except TransportError:
+            # Redis only speeds a cancel up; the column is the truth (X36).
+            self._telemetry.emit("cancel.hint_failed")
+
+    # -------------------------------------------------------------- repeating
+
+    def retry_as_new(self, job_id: UUID, *, session: CallerSession | None = None) -> CreatedJob:
+        """A new job with the input of a failed or cancelled one, pointing back at it; no key is copied.
+
+        Raises :class:`JobNotFoundError`, :class:`JobNotRetryableError` or :class:`SnapshotGoneError`.
+        """
+        if session is not None:
+            with joined(session, after_commit=self._wake.send) as conn:
+                return self._writer.write(conn, [self._again(conn, job_id)])[0]
+        again = self._uow.read(lambda conn: self._again(conn, job_id))
+        return self._write([again], None)[0]
+
+    def _again(self, conn: sa.Connection, job_id: UUID) -> Draft:
+        job = _owned(views.find(conn, job_id), None)
+        if job.lifecycle_status not in _RETRYABLE:
+            raise JobNotRetryableError(f"the job is {job.lifecycle_status}; only failed or cancelled jobs are retried")
+        snapshot = self._snapshots.load(conn, [job_id]).get(job_id)
+        if snapshot is None or snapshot.content is None:
+            raise SnapshotGoneError()
+        return self._draft(_same_request(job, parse(snapshot.content)), retry_of=job_id)
+
+    # -------------------------------------------------------------- reading
+
+    def get(self, job_id: UUID, *, user_id: str | None = None) -> JobView:
+        """The job; raises :class:`JobNotFoundError`, also for another user's job."""
+        return _owned(self._uow.read(lambda conn: views.find(conn, job_id)), user_id)
+
+    def output(self, job_id: UUID) -> Any | None:
+        """The stored output as JSON values; None when there is none (yet, or any more)."""
+        content = self._uow.read(lambda conn: self._outputs.load(conn, job_id))
+        return None if content is None else parse(content)
+
+    def wait(self, job_id: UUID, timeout: float | timedelta) -> JobView:
+        """Wait until the job has ended and return it; ``timeout`` in seconds.
+
+        Raises :class:`WaitTimeoutError`; the job goes on.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        deadline, pause = time.monotonic() + seconds, 0.01
+        while not (job := self.get(job_id)).is_final:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise WaitTimeoutError(f"the job is still {job.lifecycle_status} after {seconds:g} s")
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.25)
+        return job
+
+
+def _owned(job: JobView | None, user_id: str | None) -> JobView:
+    if job is None or (user_id is not None and job.user_id != user_id):
+        raise JobNotFoundError()
+    return job
+
+
+def _asked(conn: sa.Connection, job_id: UUID) -> JobView | None:
+    """After a COMMIT without an answer: the job, when a cancel of it is on record."""
+    job = views.find(conn, job_id)
+    return job if job is not None and job.cancel_requested_at is not None else None
+
+
+def _refuse_cancel(job: JobView) -> None:
+    if job.lifecycle_status is LifecycleStatus.CANCELLED:
+        raise JobAlreadyCancelledError()
+    raise JobNotCancellableError(f"the job has already {job.lifecycle_status}")
+
+
+def _ended(job: JobView) -> EndedJob:
+    return EndedJob(job.id, job.job_type, job.queue_name, job.priority)
+
+
+def _same_request(job: JobView, payload: Any) -> CreateJobInput:
+    return CreateJobInput(
+        user_id=job.user_id,
+        job_type=job.job_type,
+        target_type=job.target_type,
+        target_id=job.target_id,
+        payload=payload,
+        overrides=JobOverrides(
+            priority=job.priority,
+            credential_mode=job.credential_mode,
+            credential_id=job.credential_id,
+            output_schema_version=job.output_schema_version,
+        ),
+    )
+

@@ -1,0 +1,147 @@
+"""The create transaction: job, snapshot and outbox event, or nothing; one winner per key (design 7).
+
+No constraint error is used as control flow and no savepoint is taken: an insert that does nothing for a
+known digest, then a locking read of who holds it, which sees a rival's commit on every database (CI-1, PC-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.errors import IdempotencyConflictError
+from engine.intake.admission import Admission
+from engine.intake.commands import CreatedJob
+from engine.intake.draft import Draft
+from engine.lifecycle import views
+from engine.lifecycle.repository import AiJobLifecycleRepository
+from engine.lifecycle.snapshots import SnapshotRepository
+from engine.lifecycle.statements import Birth
+from outbox.repository import OutboxRepository
+from registry.job import LifecycleStatus
+
+
+class DraftWriter:
+    """Writes drafts in the caller's transaction."""
+
+    def __init__(
+        self,
+        *,
+        lifecycle: AiJobLifecycleRepository,
+        snapshots: SnapshotRepository,
+        outbox: OutboxRepository,
+        admission: Admission,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._snapshots = snapshots
+        self._outbox = outbox
+        self._admission = admission
+
+    def write(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob]:
+        """Insert what is new and find what exists; answers in the order of ``drafts``."""
+        known = self._known(conn, drafts)
+        fresh = _first_of_each_key([d for d in drafts if d.job.idempotency_digest not in known])
+        self._admission.admit(conn, [d.job for d in fresh])
+        born = self._insert(conn, fresh) if fresh else {}
+        mine = [d for d in fresh if d.job.id in born]
+        self._snapshots.insert(conn, [(d.snapshot, d.snapshot_days) for d in mine])
+        self._outbox.append(conn, [d.event for d in mine])
+        return self._answers(conn, drafts, born)
+
+    def landed(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob] | None:
+        """After a COMMIT without an answer: the unit's result when it was stored, else None (CI-9)."""
+        born = {row.id: row for row in self._lifecycle.births(conn, [d.job.id for d in drafts])}
+        unkeyed = [d for d in drafts if d.job.idempotency_digest is None]
+        if not born or any(d.job.id not in born for d in unkeyed):
+            return None
+        return self._answers(conn, drafts, born)
+
+    # -------------------------------------------------------------- keys
+
+    def _known(self, conn: sa.Connection, drafts: Sequence[Draft]) -> set[bytes]:
+        """Digests that exist already, after every conflict was refused; nothing has been written yet."""
+        keyed = {d.job.idempotency_digest: d for d in drafts if d.job.idempotency_digest is not None}
+        if not keyed:
+            return set()
+        _refuse_conflicts_among(drafts)
+        holders = self._lifecycle.holders(conn, list(keyed))
+        for digest, holder in holders.items():
+            _refuse_conflict(keyed[digest], holder)
+        given_up = {x for x, holder in holders.items() if self._give_up(conn, keyed[x], holder)}
+        return set(holders) - given_up
+
+    def _give_up(self, conn: sa.Connection, wanted: Draft, holder: Birth) -> bool:
+        renew = wanted.on_failed == "new" and holder.lifecycle_status == LifecycleStatus.FAILED
+        return renew and self._lifecycle.give_up_key(conn, holder.id)
+
+    # -------------------------------------------------------------- inserting
+
+    def _insert(self, conn: sa.Connection, drafts: Sequence[Draft]) -> dict[UUID, Birth]:
+        """Insert job rows; returns those that are ours, without the ones that a rival was faster with."""
+        self._lifecycle.insert(conn, [d.job for d in drafts])
+        unkeyed = [d.job.id for d in drafts if d.job.idempotency_digest is None]
+        born = {row.id: row for row in self._lifecycle.births(conn, unkeyed)}
+        keyed = {d.job.idempotency_digest: d for d in drafts if d.job.idempotency_digest is not None}
+        if not keyed:
+            return born
+        winners = self._lifecycle.holders(conn, list(keyed), locking=True)
+        ours = {w.id: w for digest, w in winners.items() if w.id == keyed[digest].job.id}
+        try:
+            for digest, winner in winners.items():
+                _refuse_conflict(keyed[digest], winner)
+        except IdempotencyConflictError:
+            # The caller may catch this and commit; no job may be left without its event.
+            self._lifecycle.withdraw(conn, [*born, *ours])
+            raise
+        return born | ours
+
+    # -------------------------------------------------------------- answering
+
+    def _answers(
+        self, conn: sa.Connection, drafts: Sequence[Draft], born: Mapping[UUID, Birth]
+    ) -> list[CreatedJob]:
+        others = [d for d in drafts if d.job.id not in born]
+        existing = self._existing(conn, others)
+        return [
+            CreatedJob(d.view(born[d.job.id].created_at, born[d.job.id].available_at), created=True)
+            if d.job.id in born
+            else existing[d.job.idempotency_digest]
+            for d in drafts
+        ]
+
+    def _existing(self, conn: sa.Connection, drafts: Sequence[Draft]) -> dict[bytes | None, CreatedJob]:
+        digests = [d.job.idempotency_digest for d in drafts if d.job.idempotency_digest is not None]
+        if not digests:
+            return {}
+        holders = self._lifecycle.holders(conn, digests, locking=True)
+        jobs = views.load(conn, [h.id for h in holders.values()], locking=True)
+        return {digest: CreatedJob(jobs[h.id], created=False) for digest, h in holders.items()}
+
+
+def _first_of_each_key(drafts: Sequence[Draft]) -> list[Draft]:
+    """One key twice in one call makes one job."""
+    firsts = {d.job.idempotency_digest or d.job.id.bytes: d for d in reversed(drafts)}
+    return list(reversed(firsts.values()))
+
+
+def _refuse_conflicts_among(drafts: Sequence[Draft]) -> None:
+    seen: dict[bytes, bytes] = {}
+    for job in (d.job for d in drafts if d.job.idempotency_digest is not None):
+        first = seen.setdefault(job.idempotency_digest or b"", job.request_fingerprint)
+        if first != job.request_fingerprint:
+            raise _conflict()
+
+
+def _refuse_conflict(wanted: Draft, holder: Birth) -> None:
+    if holder.request_fingerprint != wanted.job.request_fingerprint:
+        raise _conflict(holder.id)
+
+
+def _conflict(holder: UUID | None = None) -> IdempotencyConflictError:
+    return IdempotencyConflictError(
+        "idempotency_key: already used for a request with another target, input or override",
+        field="idempotency_key",
+        job_id=holder,
+    )

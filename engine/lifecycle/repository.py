@@ -1,0 +1,318 @@
+"""THE ONLY WRITER OF STATUS: one method per move, one conditional statement per method.
+
+Every method takes the caller's connection and never commits. What a claim writes later is fenced by its
+:class:`Lease`: id, epoch and ``running`` stand in the WHERE, and zero rows has a named meaning (design 2, 6).
+Locks are taken in one order: job, then claim, then output; the outbox comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.lifecycle import statements as sql
+from engine.lifecycle.claims import Candidate, decide_claim
+from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
+from engine.lifecycle.values import Failure, NewJob
+from outbox.base.clock import DatabaseClock
+from registry.job import LifecycleStatus, StartReason, WaitKind
+
+
+class AiJobLifecycleRepository:
+    """Moves jobs through their life. See ``states.MOVES`` for which method makes which move."""
+
+    def __init__(self, clock: DatabaseClock) -> None:
+        self._clock = clock
+
+    # -------------------------------------------------------------- creating
+
+    def insert(self, conn: sa.Connection, jobs: Sequence[NewJob]) -> None:
+        """-> queued. A row whose idempotency digest exists already is left out without an error (CI-1)."""
+        sql.INSERT_JOB.execute(conn, [job.row() for job in jobs], now_us=self._clock.us())
+
+    def births(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> list[sql.Birth]:
+        """What the database stamped on those of ``job_ids`` that exist."""
+        return [_birth(row) for row in conn.execute(sql.BIRTHS, {"ids": list(job_ids)})] if job_ids else []
+
+    def holders(
+        self, conn: sa.Connection, digests: Sequence[bytes], *, locking: bool = False
+    ) -> dict[bytes, sql.Birth]:
+        """Which job holds each of ``digests``; a locking read sees a rival's commit everywhere (CI-1)."""
+        query = sql.HOLDERS_LOCKED if locking else sql.HOLDERS
+        rows = [_birth(row) for row in conn.execute(query, {"digests": list(digests)})]
+        return {row.idempotency_digest: row for row in rows if row.idempotency_digest is not None}
+
+    def withdraw(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> None:
+        """Take back rows inserted in this very transaction, whose snapshot and event were not."""
+        if job_ids:
+            conn.execute(sql.WITHDRAW, {"ids": list(job_ids)})
+
+    def give_up_key(self, conn: sa.Connection, job_id: UUID) -> bool:
+        """A failed job lets go of its key, so that a new job may take it (``on_failed="new"``, X48)."""
+        return conn.execute(sql.GIVE_UP_KEY, {"job_id": job_id}).rowcount == 1
+
+    # -------------------------------------------------------------- claiming
+
+    def claim(
+        self, conn: sa.Connection, deliveries: Mapping[UUID, int], *, worker: str, lease_ms: int
+    ) -> dict[UUID, Claim | Refusal]:
+        """queued, or running without a live lease -> running under a new epoch, for each job that may.
+
+        ``deliveries`` maps job ids to the delivery number at hand. Answers for every id. The rows are read
+        under their locks, decided by :func:`decide_claim`, and written by one update that repeats the whole
+        condition; were it ever to disagree, the transaction is rolled back.
+        """
+        now = self._clock.us()
+        rows = conn.execute(sql.CANDIDATES, {"ids": list(deliveries), "now_us": now}).all()
+        answers: dict[UUID, Claim | Refusal] = dict.fromkeys(deliveries, Refusal.MISSING)
+        for row in map(_candidate, rows):
+            decision = decide_claim(row, delivery_no=deliveries[row.id])
+            answers[row.id] = decision if isinstance(decision, Refusal) else _claim(row, decision)
+        self._take(conn, [a for a in answers.values() if isinstance(a, Claim)], worker, lease_ms)
+        return answers
+
+    def _take(self, conn: sa.Connection, claims: list[Claim], worker: str, lease_ms: int) -> None:
+        for counted in (0, 1):
+            group = [c for c in claims if c.start_reason.counts_as_attempt == bool(counted)]
+            if not group:
+                continue
+            taken = conn.execute(
+                sql.TAKE,
+                self._times(lease_ms) | {
+                    "ids": [c.lease.job_id for c in group],
+                    "pairs": [(c.lease.job_id, c.lease.epoch - 1) for c in group],
+                    "worker": worker,
+                    "counted": counted,
+                },
+            ).rowcount  # fmt: skip
+            _expect(taken, len(group))
+        self._record(conn, claims, worker)
+
+    def _record(self, conn: sa.Connection, claims: Sequence[Claim], worker: str) -> None:
+        if claims:
+            rows = [
+                {"job_id": c.lease.job_id, "epoch": c.lease.epoch, "attempt_no": c.attempt_no,
+                 "start_reason": c.start_reason.value, "worker": worker}
+                for c in claims
+            ]  # fmt: skip
+            sql.INSERT_CLAIM.execute(conn, rows, now_us=self._clock.us())
+
+    def held(self, conn: sa.Connection, leases: Sequence[Lease], worker: str) -> set[Lease]:
+        """Those of ``leases`` that ``worker`` holds: after a claim whose COMMIT was not answered (CI-9)."""
+        rows = conn.execute(sql.HELD, self._pairs(leases) | {"worker": worker})
+        return {Lease(row.id, row.epoch) for row in rows}
+
+    def retry_in_place(
+        self, conn: sa.Connection, lease: Lease, failure: Failure, *, worker: str, lease_ms: int
+    ) -> Claim | Fenced:
+        """running -> running: the next attempt in the same worker is a new claim, counted like any other."""
+        row = conn.execute(sql.ATTEMPTS, {"job_id": lease.job_id}).first()
+        parameters = self._times(lease_ms) | {"job_id": lease.job_id, "held_epoch": lease.epoch}
+        if row is None or conn.execute(sql.RETRY_IN_PLACE, parameters).rowcount != 1:
+            return self.fenced(conn, lease)
+        self._end_claims(conn, [lease], failure)
+        claim = Claim(Lease(lease.job_id, lease.epoch + 1), row.attempt_count + 1, StartReason.RETRY)
+        self._record(conn, [claim], worker)
+        return claim
+
+    # -------------------------------------------------------------- while it runs
+
+    def heartbeat(self, conn: sa.Connection, leases: Sequence[Lease], *, lease_ms: int) -> None:
+        """Renew ``leases`` in one statement; :meth:`alive` tells which of them were still ours."""
+        if leases:
+            conn.execute(sql.HEARTBEAT, self._pairs(leases) | self._times(lease_ms))
+
+    def alive(self, conn: sa.Connection, leases: Sequence[Lease]) -> dict[Lease, bool]:
+        """Those of ``leases`` that still hold, and whether a cancel was requested; the others are lost."""
+        if not leases:
+            return {}
+        rows = conn.execute(sql.ALIVE, self._pairs(leases))
+        return {Lease(row.id, row.epoch): row.cancel_requested_at is not None for row in rows}
+
+    def report_progress(self, conn: sa.Connection, lease: Lease, percent: int, note: str | None) -> bool:
+        """Write progress; it never goes back within an attempt. False when the claim is lost (X77)."""
+        parameters = {"job_id": lease.job_id, "held_epoch": lease.epoch, "percent": percent, "note": note}
+        return conn.execute(sql.PROGRESS, parameters).rowcount == 1
+
+    def park(
+        self, conn: sa.Connection, lease: Lease, kind: WaitKind, *, delay_ms: int, reason: StartReason,
+        failure: Failure | None = None, look_after_ms: int,
+    ) -> int | Fenced:  # fmt: skip
+        """running -> running, parked without lease or slot; returns the delivery number that will wake it.
+
+        The caller writes the event with that number in the same transaction (for a timed wait).
+        """
+        parameters = {
+            "job_id": lease.job_id, "held_epoch": lease.epoch, "kind": kind.value, "reason": reason.value,
+            "available_us": self._clock.us(delay_ms), "look_us": self._clock.us(delay_ms + look_after_ms),
+        }  # fmt: skip
+        if conn.execute(sql.PARK, parameters).rowcount != 1:
+            return self.fenced(conn, lease)
+        self._end_claims(conn, [lease], failure)
+        return self._delivery_no(conn, lease.job_id)
+
+    def release(self, conn: sa.Connection, lease: Lease, *, look_after_ms: int) -> int | Fenced:
+        """running -> running without a lease: handed back at shutdown, using no attempt (WL-17)."""
+        parameters = {"job_id": lease.job_id, "held_epoch": lease.epoch, "look_us": self._clock.us(look_after_ms)}
+        if conn.execute(sql.RELEASE, parameters).rowcount != 1:
+            return self.fenced(conn, lease)
+        self._end_claims(conn, [lease], None)
+        return self._delivery_no(conn, lease.job_id)
+
+    # -------------------------------------------------------------- ending
+
+    def mark_succeeded(self, conn: sa.Connection, leases: Sequence[Lease]) -> int:
+        """running -> succeeded for those whose claim holds and whose cancel was not asked (X37).
+
+        Returns how many; a caller that shares a transaction between jobs rolls back on any shortfall.
+        """
+        done = conn.execute(sql.SUCCEED, self._pairs(leases) | {"now_us": self._clock.us()}).rowcount
+        if done:
+            self._end_claims(conn, leases, None)
+        return done
+
+    def mark_failed(self, conn: sa.Connection, lease: Lease, failure: Failure) -> bool:
+        """running -> failed under the claim; False when the claim is lost or a cancel came first."""
+        parameters = self._ending(lease) | failure.columns()
+        done = conn.execute(sql.FAIL, parameters).rowcount == 1
+        if done:
+            self._end_claims(conn, [lease], failure)
+        return done
+
+    def mark_cancelled(self, conn: sa.Connection, lease: Lease) -> bool:
+        """running -> cancelled under the claim; False when the claim is lost."""
+        done = conn.execute(sql.CANCEL_RUNNING, self._ending(lease)).rowcount == 1
+        if done:
+            self._end_claims(conn, [lease], None)
+        return done
+
+    def request_cancel(self, conn: sa.Connection, job_id: UUID) -> LifecycleStatus | None:
+        """queued or parked -> cancelled at once; running -> its worker is asked.
+
+        Returns the state after that, or None when the job had ended already or is missing.
+        """
+        parameters = {"job_id": job_id, "now_us": self._clock.us()}
+        if conn.execute(sql.CANCEL_IDLE, parameters).rowcount:
+            return LifecycleStatus.CANCELLED
+        return LifecycleStatus.RUNNING if conn.execute(sql.ASK_CANCEL, parameters).rowcount else None
+
+    # -------------------------------------------------------------- recovery (upkeep)
+
+    def take_over(self, conn: sa.Connection, lease: Lease, *, look_after_ms: int) -> int | None:
+        """running with an ended lease -> running without one, epoch raised; returns the next delivery number.
+
+        None when the row changed meanwhile: it was renewed, finished or claimed (WL-3).
+        """
+        parameters = {
+            "job_id": lease.job_id, "held_epoch": lease.epoch, "now_us": self._clock.us(),
+            "look_us": self._clock.us(look_after_ms),
+        }  # fmt: skip
+        if conn.execute(sql.TAKE_OVER, parameters).rowcount != 1:
+            return None
+        self._end_claims(conn, [lease], Failure("LEASE_LOST"))
+        return self._delivery_no(conn, lease.job_id)
+
+    def end_abandoned(
+        self, conn: sa.Connection, lease: Lease, status: LifecycleStatus, failure: Failure | None
+    ) -> bool:
+        """running with an ended lease -> failed (attempts used up) or cancelled (it was asked)."""
+        parameters = self._ending(lease) | {"final": status.value} | sql.ending_words(status)
+        parameters |= (failure or Failure(None)).columns(outcome=sql.ending_words(status)["ended_outcome"])
+        done = conn.execute(sql.END_ABANDONED, parameters).rowcount == 1
+        if done:
+            self._end_claims(conn, [lease], failure or Failure("LEASE_LOST"))
+        return done
+
+    def redeliver(
+        self, conn: sa.Connection, job_id: UUID, delivery_no: int, *, look_after_ms: int
+    ) -> int | None:
+        """A job without lease and ticket gets the next delivery number; None when it moved on meanwhile."""
+        parameters = {
+            "job_id": job_id, "old_delivery": delivery_no, "look_us": self._clock.us(look_after_ms),
+        }  # fmt: skip
+        done = conn.execute(sql.REDELIVER, parameters).rowcount == 1
+        return delivery_no + 1 if done else None
+
+    def stamp_delivered(self, conn: sa.Connection, job_ids: Sequence[UUID], *, look_after_ms: int) -> None:
+        """Note when upkeep should ask whether a delivered job was ever claimed (OB-9)."""
+        if job_ids:
+            conn.execute(sql.DELIVERED, {"ids": list(job_ids), "look_us": self._clock.us(look_after_ms)})
+
+    def look_later(self, conn: sa.Connection, job_ids: Sequence[UUID], *, look_after_ms: int) -> None:
+        """Nothing to do for these now; upkeep looks again after ``look_after_ms``."""
+        if job_ids:
+            conn.execute(sql.LOOK_LATER, {
+                "ids": list(job_ids), "look_us": self._clock.us(look_after_ms), "now_us": self._clock.us(),
+            })  # fmt: skip
+
+    def claim_doomed(self, conn: sa.Connection, job_id: UUID, worker: str) -> Lease | None:
+        """Claim a job that can never start, to fail it in the same transaction (X03); counts no attempt."""
+        row = conn.execute(sql.EPOCH, {"job_id": job_id}).first()
+        parameters = self._times(0) | {"job_id": job_id, "worker": worker}
+        if row is None or conn.execute(sql.CLAIM_DOOMED, parameters).rowcount != 1:
+            return None
+        lease = Lease(job_id, row.epoch + 1)
+        self._record(conn, [Claim(lease, row.attempt_count, StartReason.RESUME)], worker)
+        return lease
+
+    # -------------------------------------------------------------- why a write was refused
+
+    def fenced(self, conn: sa.Connection, lease: Lease) -> Fenced:
+        """Name the reason why a fenced write of ``lease`` changed nothing."""
+        row = conn.execute(sql.STATE, {"job_id": lease.job_id}).first()
+        if row is None:
+            return Fenced.MISSING
+        if row.lifecycle_status != LifecycleStatus.RUNNING:
+            return Fenced.FINAL
+        if row.epoch == lease.epoch and row.cancel_requested_at is not None:
+            return Fenced.CANCELLED
+        return Fenced.LOST
+
+    # -------------------------------------------------------------- parameters
+
+    def _times(self, lease_ms: int) -> dict[str, Any]:
+        return {"now_us": self._clock.us(), "lease_us": self._clock.us(lease_ms)}
+
+    def _ending(self, lease: Lease) -> dict[str, Any]:
+        return {"job_id": lease.job_id, "held_epoch": lease.epoch, "now_us": self._clock.us()}
+
+    @staticmethod
+    def _pairs(leases: Sequence[Lease]) -> dict[str, Any]:
+        return {"ids": [x.job_id for x in leases], "pairs": [(x.job_id, x.epoch) for x in leases]}
+
+    def _end_claims(self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None) -> None:
+        parameters = self._pairs(leases) | {
+            "now_us": self._clock.us(),
+            "claim_error": failure.code if failure else None,
+            "claim_errors": failure.errors_json if failure else None,
+        }
+        conn.execute(sql.END_CLAIMS, parameters)
+
+    @staticmethod
+    def _delivery_no(conn: sa.Connection, job_id: UUID) -> int:
+        return int(conn.execute(sql.DELIVERY_NO, {"job_id": job_id}).scalar_one())
+
+
+def _birth(row: Any) -> sql.Birth:
+    digest = row.idempotency_digest
+    exact = None if digest is None else bytes(digest)
+    return sql.Birth(row.id, exact, bytes(row.request_fingerprint), *row[3:])
+
+
+def _candidate(row: Any) -> Candidate:
+    return Candidate(*row)
+
+
+def _claim(row: Candidate, reason: StartReason) -> Claim:
+    attempt = row.attempt_count + (1 if reason.counts_as_attempt else 0)
+    return Claim(Lease(row.id, row.epoch + 1), attempt, reason)
+
+
+def _expect(changed: int, expected: int) -> None:
+    """The rows were read under their locks, so anything else is a defect of ours: undo all of it."""
+    if changed != expected:
+        raise AssertionError(f"claimed {changed} of {expected} rows that were decided under their locks")
+

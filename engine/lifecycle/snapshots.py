@@ -1,0 +1,91 @@
+"""The stored input. Built before the transaction, inserted in it, loaded by RESOLVE, purged after the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.lifecycle.models import AiJob, AiJobSnapshot
+from outbox.base.bulk import RowInsert
+from outbox.base.clock import DatabaseClock, moment, stamp
+from registry.job import FINAL_STATUSES
+
+_TABLE: sa.Table = AiJobSnapshot.__table__  # type: ignore[assignment]
+_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
+_C = _TABLE.c
+_DAY_MS = 86_400_000
+
+_INSERT = RowInsert(
+    _TABLE,
+    ["job_id", "content", "content_hash", "schema_version", "redaction_version"],
+    expressions={"created_at": stamp("now_us"), "expires_at": stamp("expires_us")},
+)
+
+_ids = sa.bindparam("ids", expanding=True, type_=_C.job_id.type)
+
+_LOAD = sa.select(
+    _C.job_id, _C.content, _C.content_hash, _C.schema_version, _C.redaction_version,
+).where(_C.job_id.in_(_ids))  # fmt: skip
+
+_EXPIRED = (
+    sa.select(_C.job_id)
+    .join(_JOB, _JOB.c.id == _C.job_id)
+    .where(
+        _C.expires_at < moment("now_us"),
+        _C.content.is_not(None),
+        _JOB.c.lifecycle_status.in_([status.value for status in FINAL_STATUSES]),
+    )
+    .limit(sa.bindparam("limit"))
+)
+
+_PURGE = sa.update(_TABLE).where(_C.job_id.in_(_ids), _C.content.is_not(None)).values(content=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A job's input as canonical bytes; ``content`` is None once it has been purged."""
+
+    job_id: UUID
+    content: bytes | None
+    content_hash: bytes
+    schema_version: str
+    redaction_version: str
+
+
+class SnapshotRepository:
+    """The only writer of ``ai_job_snapshot``."""
+
+    def __init__(self, clock: DatabaseClock) -> None:
+        self._clock = clock
+
+    def insert(self, conn: sa.Connection, snapshots: Sequence[tuple[Snapshot, int]]) -> None:
+        """Store each snapshot with its days of retention, in the transaction that creates its job."""
+        rows = [
+            {
+                "job_id": s.job_id, "content": s.content, "content_hash": s.content_hash,
+                "schema_version": s.schema_version, "redaction_version": s.redaction_version,
+                "expires_us": self._clock.us(days * _DAY_MS),
+            }
+            for s, days in snapshots
+        ]  # fmt: skip
+        _INSERT.execute(conn, rows, now_us=self._clock.us())
+
+    def load(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Snapshot]:
+        """The snapshots of ``job_ids`` that exist."""
+        if not job_ids:
+            return {}
+        return {row.job_id: _snapshot(row) for row in conn.execute(_LOAD, {"ids": list(job_ids)})}
+
+    def purge_expired(self, conn: sa.Connection, *, limit: int = 200) -> int:
+        """Drop the content of expired snapshots whose jobs have ended; the hash stays (X86)."""
+        ids = sorted(conn.execute(_EXPIRED, {"now_us": self._clock.us(), "limit": limit}).scalars())
+        return conn.execute(_PURGE, {"ids": ids}).rowcount if ids else 0
+
+
+def _snapshot(row: Any) -> Snapshot:
+    content = None if row.content is None else bytes(row.content)
+    return Snapshot(row.job_id, content, bytes(row.content_hash), row.schema_version, row.redaction_version)

@@ -1,0 +1,318 @@
+"""The statements of ``AiJobLifecycleRepository``, built once. No other module runs them.
+
+No SET refers to a column that the same SET changes, but to itself: MySQL assigns from left to right. No
+bound value has a column's name: SQLAlchemy would take it for one more assignment.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.lifecycle.models import AiJob, AiJobClaim
+from engine.lifecycle.states import LEGACY, LEGACY_CANCEL_REQUESTED, OUTCOMES, TIMED_WAITS
+from engine.lifecycle.values import NewJob
+from outbox.base.bulk import RowInsert
+from outbox.base.clock import moment, stamp
+from registry.job import LifecycleStatus, StartReason
+
+_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
+_CLAIM: sa.Table = AiJobClaim.__table__  # type: ignore[assignment]
+_C = _JOB.c
+
+_RUNNING = LifecycleStatus.RUNNING.value
+_QUEUED = LifecycleStatus.QUEUED.value
+_OPEN = (_QUEUED, _RUNNING)
+
+_ids = sa.bindparam("ids", expanding=True, type_=_C.id.type)
+_pairs: sa.BindParameter[Any] = sa.bindparam("pairs", expanding=True)
+_job_id = sa.bindparam("job_id", type_=_C.id.type)
+_epoch = sa.bindparam("held_epoch", type_=sa.Integer())
+
+
+class Birth(NamedTuple):
+    """What creation reads back of a row: who holds a key, and what the database stamped."""
+
+    id: UUID
+    idempotency_digest: bytes | None
+    request_fingerprint: bytes
+    lifecycle_status: str
+    created_at: datetime
+    available_at: datetime
+
+
+def ending_words(status: LifecycleStatus) -> dict[str, Any]:
+    """The legacy shadow and the outcome of a final state."""
+    return {"shadow": LEGACY[status], "ended_outcome": OUTCOMES[status].value}
+
+
+def _moves_to(status: LifecycleStatus) -> dict[str, Any]:
+    return {"lifecycle_status": status.value, "status": LEGACY[status]}
+
+
+def _ends_as(status: LifecycleStatus) -> dict[str, Any]:
+    return _moves_to(status) | {"outcome": OUTCOMES[status].value} | _ENDED
+
+
+#: What every ended job has: no lease, nothing to look after, a time.
+_ENDED: dict[str, Any] = {
+    "wait_kind": None, "locked_by": None, "lock_until": None, "upkeep_at": None,
+    "finished_at": stamp("now_us"),
+}  # fmt: skip
+
+#: What every job has that nobody holds.
+_UNHELD: dict[str, Any] = {"locked_by": None, "locked_at": None, "lock_until": None, "heartbeat_at": None}
+
+_FAILURE: dict[str, Any] = {
+    "error_code": sa.bindparam("ended_error"),
+    "public_error_message": sa.bindparam("public_error"),
+    "internal_error_message": sa.bindparam("internal_error"),
+    "outcome": sa.bindparam("ended_outcome"),
+}
+
+_BY_LEASE = (_C.id == _job_id, _C.epoch == _epoch, _C.lifecycle_status == _RUNNING)
+_BY_LEASES = (_C.id.in_(_ids), sa.tuple_(_C.id, _C.epoch).in_(_pairs), _C.lifecycle_status == _RUNNING)
+_LEASE_ENDED = sa.and_(_C.lock_until.is_not(None), _C.lock_until <= moment("now_us"))
+
+# ------------------------------------------------------------------ creating
+
+INSERT_JOB = RowInsert(
+    _JOB,
+    [name for name in NewJob.__dataclass_fields__ if name != "available_at"]
+    + ["lifecycle_status", "status", "progress", "attempt_count", "start_reason", "epoch", "delivery_no"],
+    expressions={
+        "available_at": sa.func.coalesce(
+            sa.bindparam("available_at", type_=_C.available_at.type), stamp("now_us")
+        ),
+        "created_at": stamp("now_us"),
+    },
+    unless_exists="idempotency_digest",
+)
+
+INSERT_CLAIM = RowInsert(
+    _CLAIM,
+    ["job_id", "epoch", "attempt_no", "start_reason", "worker"],
+    expressions={"started_at": stamp("now_us")},
+)
+
+_BIRTH = sa.select(*(_C[name] for name in Birth._fields))
+
+BIRTHS = _BIRTH.where(_C.id.in_(_ids))
+
+HOLDERS = _BIRTH.where(
+    _C.idempotency_digest.in_(sa.bindparam("digests", expanding=True, type_=_C.idempotency_digest.type))
+)
+
+HOLDERS_LOCKED = HOLDERS.with_for_update()
+
+WITHDRAW = sa.delete(_JOB).where(_C.id.in_(_ids), _C.lifecycle_status == _QUEUED, _C.epoch == 0)
+
+GIVE_UP_KEY = (
+    sa.update(_JOB)
+    .where(_C.id == _job_id, _C.lifecycle_status == LifecycleStatus.FAILED.value)
+    .values(idempotency_digest=None)
+)
+
+# ------------------------------------------------------------------ claiming
+
+CANDIDATES = (
+    sa.select(
+        _C.id, _C.lifecycle_status, _C.wait_kind, _C.epoch, _C.attempt_count, _C.max_attempts,
+        _C.start_reason, _C.delivery_no,
+        sa.case((_C.lock_until.is_(None), None), (_C.lock_until > moment("now_us"), sa.true()),
+                else_=sa.false()).label("leased"),
+        sa.case((_C.available_at <= moment("now_us"), sa.true()), else_=sa.false()).label("due"),
+    )
+    .where(_C.id.in_(_ids))
+    # Two claimers of one batch lock in the same order.
+    .order_by(_C.id)
+    .with_for_update()
+)  # fmt: skip
+
+_UNDER_LEASE: dict[str, Any] = {
+    "epoch": _C.epoch + 1,
+    "locked_at": stamp("now_us"),
+    "heartbeat_at": stamp("now_us"),
+    "lock_until": stamp("lease_us"),
+    "upkeep_at": stamp("lease_us"),
+}
+
+TAKE = (
+    sa.update(_JOB)
+    .where(
+        _C.id.in_(_ids),
+        sa.tuple_(_C.id, _C.epoch).in_(_pairs),
+        _C.lifecycle_status.in_(_OPEN),
+        sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
+        sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_([kind.value for kind in TIMED_WAITS])),
+        _C.available_at <= moment("now_us"),
+    )
+    .values(
+        **_moves_to(LifecycleStatus.RUNNING),
+        **_UNDER_LEASE,
+        wait_kind=None,
+        locked_by=sa.bindparam("worker"),
+        attempt_count=_C.attempt_count + sa.bindparam("counted", type_=sa.Integer()),
+        # Should this claim vanish without a word, the next one starts because of a crash.
+        start_reason=StartReason.CRASH.value,
+        progress=0,
+        started_at=sa.func.coalesce(_C.started_at, stamp("now_us")),
+    )
+)
+
+HELD = sa.select(_C.id, _C.epoch).where(*_BY_LEASES, _C.locked_by == sa.bindparam("worker"))
+
+ATTEMPTS = sa.select(_C.attempt_count).where(_C.id == _job_id)
+
+RETRY_IN_PLACE = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _C.cancel_requested_at.is_(None), _C.attempt_count < _C.max_attempts)
+    .values(**_UNDER_LEASE, attempt_count=_C.attempt_count + 1, progress=0)
+)
+
+EPOCH = sa.select(_C.epoch, _C.attempt_count).where(_C.id == _job_id).with_for_update()
+
+CLAIM_DOOMED = (
+    sa.update(_JOB)
+    .where(
+        _C.id == _job_id,
+        _C.lifecycle_status.in_(_OPEN),
+        sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
+    )
+    .values(
+        **_moves_to(LifecycleStatus.RUNNING), **_UNDER_LEASE, wait_kind=None,
+        locked_by=sa.bindparam("worker"), started_at=sa.func.coalesce(_C.started_at, stamp("now_us")),
+    )
+)  # fmt: skip
+
+# ------------------------------------------------------------------ while it runs
+
+HEARTBEAT = (
+    sa.update(_JOB)
+    .where(*_BY_LEASES)
+    .values(lock_until=stamp("lease_us"), upkeep_at=stamp("lease_us"), heartbeat_at=stamp("now_us"))
+)
+
+ALIVE = sa.select(_C.id, _C.epoch, _C.cancel_requested_at).where(*_BY_LEASES)
+
+PROGRESS = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _C.progress <= sa.bindparam("percent", type_=sa.Integer()))
+    .values(progress=sa.bindparam("percent", type_=sa.Integer()), progress_note=sa.bindparam("note"))
+)
+
+PARK = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _C.cancel_requested_at.is_(None))
+    .values(
+        **_UNHELD, wait_kind=sa.bindparam("kind"), start_reason=sa.bindparam("reason"),
+        available_at=stamp("available_us"), upkeep_at=stamp("look_us"), delivery_no=_C.delivery_no + 1,
+    )
+)  # fmt: skip
+
+RELEASE = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE)
+    .values(
+        **_UNHELD, start_reason=StartReason.RESUME.value, upkeep_at=stamp("look_us"),
+        delivery_no=_C.delivery_no + 1,
+    )
+)  # fmt: skip
+
+DELIVERY_NO = sa.select(_C.delivery_no).where(_C.id == _job_id)
+
+# ------------------------------------------------------------------ ending
+
+SUCCEED = (
+    sa.update(_JOB)
+    .where(*_BY_LEASES, _C.cancel_requested_at.is_(None))
+    .values(**_ends_as(LifecycleStatus.SUCCEEDED), progress=100)
+)
+
+FAIL = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _C.cancel_requested_at.is_(None))
+    .values(_ends_as(LifecycleStatus.FAILED) | _FAILURE)
+)
+
+CANCEL_RUNNING = sa.update(_JOB).where(*_BY_LEASE).values(**_ends_as(LifecycleStatus.CANCELLED))
+
+CANCEL_IDLE = (
+    sa.update(_JOB)
+    .where(_C.id == _job_id, _C.lifecycle_status.in_(_OPEN), _C.lock_until.is_(None))
+    .values(
+        **_ends_as(LifecycleStatus.CANCELLED),
+        epoch=_C.epoch + 1,
+        cancel_requested_at=sa.func.coalesce(_C.cancel_requested_at, stamp("now_us")),
+    )
+)
+
+ASK_CANCEL = (
+    sa.update(_JOB)
+    .where(_C.id == _job_id, _C.lifecycle_status == _RUNNING, _C.lock_until.is_not(None))
+    .values(
+        cancel_requested_at=sa.func.coalesce(_C.cancel_requested_at, stamp("now_us")),
+        status=LEGACY_CANCEL_REQUESTED,
+    )
+)
+
+# ------------------------------------------------------------------ recovery
+
+TAKE_OVER = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _LEASE_ENDED, _C.cancel_requested_at.is_(None))
+    .values(
+        **_UNHELD, epoch=_C.epoch + 1, start_reason=StartReason.CRASH.value, upkeep_at=stamp("look_us"),
+        delivery_no=_C.delivery_no + 1,
+    )
+)  # fmt: skip
+
+END_ABANDONED = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _LEASE_ENDED)
+    .values(
+        _ENDED | _FAILURE
+        | {"lifecycle_status": sa.bindparam("final"), "status": sa.bindparam("shadow"), "epoch": _C.epoch + 1}
+    )
+)  # fmt: skip
+
+REDELIVER = (
+    sa.update(_JOB)
+    .where(
+        _C.id == _job_id,
+        _C.delivery_no == sa.bindparam("old_delivery", type_=sa.Integer()),
+        _C.lifecycle_status.in_(_OPEN),
+        _C.lock_until.is_(None),
+    )
+    .values({_C.delivery_no: _C.delivery_no + 1, _C.upkeep_at: stamp("look_us")})
+)
+
+DELIVERED = (
+    sa.update(_JOB)
+    .where(_C.id.in_(_ids), _C.lifecycle_status == _QUEUED, _C.lock_until.is_(None))
+    .values(upkeep_at=stamp("look_us"))
+)
+
+LOOK_LATER = (
+    sa.update(_JOB)
+    .where(
+        _C.id.in_(_ids),
+        _C.lifecycle_status.in_(_OPEN),
+        _C.lock_until.is_(None),
+        _C.upkeep_at <= moment("now_us"),
+    )
+    .values(upkeep_at=stamp("look_us"))
+)
+
+STATE = sa.select(_C.lifecycle_status, _C.epoch, _C.cancel_requested_at).where(_C.id == _job_id)
+
+END_CLAIMS = (
+    sa.update(_CLAIM)
+    .where(_CLAIM.c.job_id.in_(_ids), sa.tuple_(_CLAIM.c.job_id, _CLAIM.c.epoch).in_(_pairs))
+    .values(
+        ended_at=stamp("now_us"), error_code=sa.bindparam("claim_error"), errors=sa.bindparam("claim_errors")
+    )
+)

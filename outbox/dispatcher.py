@@ -1,0 +1,201 @@
+"""OutboxDispatcher: one round takes due events, puts their tickets on Redis, and marks them.
+
+    per queue below its high-water mark:  claim a batch  -> commit
+    all tickets of the round:             one Redis round trip, no transaction open (OB-6)
+    mark by id and token                  -> commit
+
+Any number of dispatchers may run. One that dies leaves rows in ``processing`` until their claim ends; the
+same delivery is then put again, which the transport answers with "duplicate" (OB-7).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox.base.backoff import exponential
+from outbox.base.clock import wall_clock_ms
+from outbox.base.db import UnitOfWork
+from outbox.base.telemetry import Telemetry
+from outbox.errors import TicketRefused, TransportUnavailable
+from outbox.events import ClaimedEvent, EventType
+from outbox.repository import OutboxRepository
+from outbox.transports.base import Ticket, Transport
+
+#: Runs in the transaction that marks deliveries as published, before the outbox is touched.
+OnDelivered = Callable[[sa.Connection, Sequence[UUID]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOptions:
+    """How a dispatcher works; times in ms."""
+
+    batch: int = 100
+    high_water_mark: int = 2_000
+    max_attempts: int = 3
+    backoff_ms: int = 2_000
+    backoff_limit_ms: int = 60_000
+    breaker_limit_ms: int = 10_000
+    claim_ttl_ms: int = 60_000
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one round holds: events by their claim token."""
+
+    claims: list[tuple[UUID, list[ClaimedEvent]]] = field(default_factory=list)
+    full: bool = False
+
+    @property
+    def events(self) -> list[ClaimedEvent]:
+        return [event for _, events in self.claims for event in events]
+
+
+class OutboxDispatcher:
+    """Moves events out of the database. Stateless but for its circuit breaker."""
+
+    def __init__(
+        self,
+        *,
+        uow: UnitOfWork,
+        outbox: OutboxRepository,
+        transport: Transport,
+        queues: Sequence[str],
+        owner: str,
+        telemetry: Telemetry,
+        options: DispatchOptions | None = None,
+        on_delivered: OnDelivered = lambda _conn, _ids: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._uow = uow
+        self._outbox = outbox
+        self._transport = transport
+        self._queues = tuple(queues)
+        self._owner = owner
+        self._telemetry = telemetry
+        self._options = options or DispatchOptions()
+        self._on_delivered = on_delivered
+        self._monotonic = monotonic
+        self._outages = 0
+        self._closed_until = 0.0
+
+    def run_once(self) -> bool:
+        """One round over all queues; returns whether another may find something at once.
+
+        While the breaker is open nothing is claimed: an outage of Redis uses up no attempt (OB-2).
+        """
+        if self._monotonic() < self._closed_until:
+            return False
+        try:
+            room = self._room()
+        except TransportUnavailable as error:
+            self._open_breaker(error)
+            return False
+        found = self._claim(room)
+        if found.claims:
+            self._put(found)
+        return found.full
+
+    # -------------------------------------------------------------- claiming
+
+    def _room(self) -> dict[str, int]:
+        depth = self._transport.depth(self._queues)
+        limit = self._options
+        return {q: min(limit.batch, limit.high_water_mark - depth.get(q, 0)) for q in self._queues}
+
+    def _claim(self, room: Mapping[str, int]) -> _Round:
+        found = _Round()
+        for queue, limit in room.items():
+            if limit <= 0:
+                continue
+            token, events = self._claim_queue(queue, limit)
+            if events:
+                found.claims.append((token, events))
+            # Only a full batch promises more; a queue at its mark waits for its workers.
+            found.full = found.full or len(events) == self._options.batch
+        return found
+
+    def _claim_queue(self, queue: str, limit: int) -> tuple[UUID, list[ClaimedEvent]]:
+        # Were the answer to COMMIT lost, the first claim ends by itself and a second one is taken (OB-7).
+        return self._uow.run(
+            lambda conn: self._outbox.claim(
+                conn, queue, [EventType.ENQUEUE], limit=limit, owner=self._owner
+            ),
+            repeatable=True,
+        )
+
+    # -------------------------------------------------------------- putting and marking
+
+    def _put(self, found: _Round) -> None:
+        try:
+            answers = self._transport.put_many([_ticket(event) for event in found.events])
+        except TransportUnavailable as error:
+            self._give_back(found, error)
+            self._open_breaker(error)
+            return
+        self._outages = 0
+        refused = {e.id: a for e, a in zip(found.events, answers, strict=True) if isinstance(a, TicketRefused)}
+        for token, events in found.claims:
+            self._publish(token, [event for event in events if event.id not in refused])
+            for event in events:
+                if event.id in refused:
+                    self._refuse(event, token, refused[event.id].code)
+
+    def _publish(self, token: UUID, events: Sequence[ClaimedEvent]) -> None:
+        if not events:
+            return
+        ids = [event.id for event in events]
+
+        def mark(conn: sa.Connection) -> int:
+            self._on_delivered(conn, sorted({event.job_id for event in events}))
+            return self._outbox.mark_published(conn, ids, token)
+
+        # Should the answer to COMMIT be lost, marking again changes nothing.
+        marked = self._uow.run(mark, repeatable=True)
+        self._telemetry.emit("outbox.published", marked)
+        if marked != len(ids):
+            self._telemetry.emit("outbox.claim_lost", len(ids) - marked)
+
+    def _give_back(self, found: _Round, error: TransportUnavailable) -> None:
+        for token, events in found.claims:
+            ids = [event.id for event in events]
+            self._uow.run(
+                lambda conn, ids=ids, token=token: self._outbox.give_back(conn, ids, token, error.code),  # type: ignore[misc]
+                repeatable=True,
+            )
+
+    def _refuse(self, event: ClaimedEvent, token: UUID, code: str) -> None:
+        limit = self._options
+        delay = exponential(event.attempt_count + 1, base_ms=limit.backoff_ms, limit_ms=limit.backoff_limit_ms)
+        self._uow.run(
+            lambda conn: self._outbox.refuse(
+                conn, event.id, token, code, max_attempts=limit.max_attempts, delay_ms=delay
+            ),
+            repeatable=True,
+        )
+        dead = event.attempt_count + 1 >= limit.max_attempts
+        self._telemetry.emit("outbox.dead" if dead else "outbox.refused", job_id=str(event.job_id), code=code)
+
+    # -------------------------------------------------------------- the breaker
+
+    def _open_breaker(self, error: TransportUnavailable) -> None:
+        self._outages += 1
+        pause = exponential(self._outages, base_ms=100, limit_ms=self._options.breaker_limit_ms)
+        self._closed_until = self._monotonic() + pause / 1000
+        self._telemetry.emit("outbox.transport_unavailable", reason=error.reason, pause_ms=pause)
+
+
+def _ticket(event: ClaimedEvent) -> Ticket:
+    return Ticket(
+        job_id=event.job_id,
+        job_type=event.job_type,
+        queue_name=event.queue_name,
+        delivery_no=event.delivery_no,
+        deliver_score=event.deliver_score,
+        created_at_ms=wall_clock_ms(),
+        traceparent=event.traceparent,
+    )

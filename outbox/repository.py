@@ -1,0 +1,290 @@
+"""Every statement on ``outbox_event``. Methods take the caller's connection and never commit (CI-7).
+
+Each move is one conditional update; what it says about who may make it stands in its WHERE. A dispatcher's
+claim carries a token, and everything it does later is fenced by it (X64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox.base.bulk import RowInsert
+from outbox.base.canonical import canonical_bytes
+from outbox.base.clock import DatabaseClock, epoch_ms, moment, stamp
+from outbox.base.ids import new_id
+from outbox.events import ClaimedEvent, NewEvent
+from outbox.models import OutboxEvent
+from outbox.scores import Score, score_expression
+from outbox.states import EventStatus
+
+_EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
+_C = _EVENT.c
+
+_IDS = sa.bindparam("ids", expanding=True, type_=_C.id.type)
+_JOBS = sa.bindparam("job_ids", expanding=True, type_=_C.aggregate_id.type)
+
+_INSERT = RowInsert(
+    _EVENT,
+    ["id", "event_type", "aggregate_id", "job_type", "queue_name", "subscriber", "priority", "delivery_no",
+     "traceparent", "dedupe_digest", "payload", "status", "attempt_count"],
+    expressions={
+        "deliver_score": score_expression(),
+        "available_at": sa.func.coalesce(
+            sa.bindparam("available_at", type_=_C.available_at.type), stamp("available_us")
+        ),
+        "created_at": stamp("now_us"),
+        "published_at": sa.bindparam("published_at", type_=_C.published_at.type),
+    },
+)  # fmt: skip
+
+_CLAIMED = (
+    _C.id, _C.event_type, _C.aggregate_id, _C.job_type, _C.queue_name, _C.priority, _C.delivery_no,
+    _C.deliver_score, _C.attempt_count, _C.traceparent, _C.subscriber, _C.payload,
+)  # fmt: skip
+
+_DUE = (
+    sa.select(*_CLAIMED)
+    .where(
+        _C.status == EventStatus.PENDING,
+        _C.queue_name == sa.bindparam("queue"),
+        # The score bounds the scan; whether a row is due is said by its time alone.
+        _C.deliver_score <= epoch_ms("now_us") + sa.bindparam("reach_ms", type_=sa.BigInteger()),
+        _C.available_at <= moment("now_us"),
+        _C.event_type.in_(sa.bindparam("event_types", expanding=True)),
+    )
+    .order_by(_C.deliver_score, _C.id)
+    .limit(sa.bindparam("limit"))
+    # Only an optimisation: the conditional update below is the guard (DB-4).
+    .with_for_update(skip_locked=True)
+)
+
+_TAKE = (
+    sa.update(_EVENT)
+    .where(_C.id.in_(_IDS), _C.status == EventStatus.PENDING)
+    .values(
+        status=EventStatus.PROCESSING.value,
+        claim_token=sa.bindparam("token", type_=_C.claim_token.type),
+        locked_by=sa.bindparam("owner"),
+        locked_at=stamp("now_us"),
+    )
+)
+
+_TAKEN = sa.select(_C.id).where(
+    _C.id.in_(_IDS), _C.claim_token == sa.bindparam("token", type_=_C.claim_token.type)
+)
+
+_HELD = (
+    _C.id.in_(_IDS),
+    _C.status == EventStatus.PROCESSING,
+    _C.claim_token == sa.bindparam("held_token", type_=_C.claim_token.type),
+)
+
+_PUBLISH = (
+    sa.update(_EVENT)
+    .where(*_HELD)
+    .values(
+        status=EventStatus.PUBLISHED.value, published_at=stamp("now_us"), claim_token=None, last_error=None
+    )
+)
+
+_FREED: dict[str, Any] = {"claim_token": None, "locked_by": None, "locked_at": None}
+
+_GIVE_BACK = (
+    sa.update(_EVENT)
+    .where(*_HELD)
+    .values(
+        status=EventStatus.PENDING.value, last_error=sa.bindparam("error"),
+        available_at=stamp("available_us"), **_FREED,
+    )
+)  # fmt: skip
+
+_REFUSE = (
+    sa.update(_EVENT)
+    .where(*_HELD)
+    # In this order: MySQL assigns from left to right, and the state depends on the count before.
+    .ordered_values(
+        (
+            _C.status,
+            sa.case(
+                (_C.attempt_count + 1 >= sa.bindparam("max_attempts"), EventStatus.DEAD.value),
+                else_=EventStatus.PENDING.value,
+            ),
+        ),
+        (_C.attempt_count, _C.attempt_count + 1),
+        (_C.available_at, stamp("available_us")),
+        (_C.last_error, sa.bindparam("error")),
+        *((_C[name], value) for name, value in _FREED.items()),
+    )
+)
+
+_EXPIRED = (
+    sa.select(_C.id)
+    .where(_C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
+    .order_by(_C.id)
+    .limit(sa.bindparam("limit"))
+)
+
+_RELEASE = (
+    sa.update(_EVENT)
+    .where(_C.id.in_(_IDS), _C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
+    .values(status=EventStatus.PENDING.value, **_FREED)
+)
+
+_OBSOLETE = (
+    sa.update(_EVENT)
+    .where(
+        _C.aggregate_id.in_(_JOBS),
+        _C.event_type == sa.bindparam("enqueue"),
+        _C.status.in_([EventStatus.PENDING.value, EventStatus.DEAD.value]),
+    )
+    .values(status=EventStatus.OBSOLETE.value)
+)
+
+_REVIVE = (
+    sa.update(_EVENT)
+    .where(_C.id == sa.bindparam("event_id", type_=_C.id.type), _C.status == EventStatus.DEAD)
+    .values(
+        status=EventStatus.PENDING.value, attempt_count=0, available_at=stamp("available_us"), **_FREED
+    )
+)
+
+_DISCARD = (
+    sa.update(_EVENT)
+    .where(_C.id == sa.bindparam("event_id", type_=_C.id.type), _C.status == EventStatus.DEAD)
+    .values(status=EventStatus.DISCARDED.value, last_error=sa.bindparam("reason"))
+)
+
+_PRUNABLE = (
+    sa.select(_C.id)
+    .where(_C.status == sa.bindparam("status"), _C.created_at < moment("before_us"))
+    .limit(sa.bindparam("limit"))
+)
+
+_PRUNE = sa.delete(_EVENT).where(_C.id.in_(_IDS), _C.status == sa.bindparam("status"))
+
+
+class OutboxRepository:
+    """The only writer of ``outbox_event``."""
+
+    def __init__(self, clock: DatabaseClock, *, priority_step_ms: int = 1_000) -> None:
+        """``priority_step_ms``: how long a wait is worth one step of priority (design 8)."""
+        self._clock = clock
+        self._score = Score(priority_step_ms)
+
+    # -------------------------------------------------------------- writing events
+
+    def append(self, conn: sa.Connection, events: Sequence[NewEvent]) -> None:
+        """Write ``events`` in the caller's transaction, as many as there are in one statement."""
+        if events:
+            _INSERT.execute(conn, [self._row(event) for event in events], now_us=self._clock.us())
+
+    def _row(self, event: NewEvent) -> dict[str, Any]:
+        return {
+            "id": event.id,
+            "event_type": event.event_type,
+            "aggregate_id": event.job_id,
+            "job_type": event.job_type,
+            "queue_name": event.queue_name,
+            "subscriber": event.subscriber,
+            "priority": event.priority,
+            "delivery_no": event.delivery_no,
+            "traceparent": event.traceparent,
+            "dedupe_digest": event.dedupe_digest,
+            "payload": canonical_bytes(event.payload).decode(),
+            "status": (EventStatus.PUBLISHED if event.published else EventStatus.PENDING).value,
+            "attempt_count": 0,
+            "available_at": event.available_at,
+            "available_us": self._clock.us(event.delay_ms),
+            "published_at": None,
+            **self._score.parameters(event),
+        }
+
+    # -------------------------------------------------------------- a dispatcher's claim
+
+    def claim(
+        self, conn: sa.Connection, queue: str, event_types: Collection[str], *, limit: int, owner: str
+    ) -> tuple[UUID, list[ClaimedEvent]]:
+        """Claim up to ``limit`` due events of ``queue``, lowest score first; returns the token too.
+
+        Event types that are not named stay pending and block nothing (OB-4).
+        """
+        token = new_id()
+        now = self._clock.us()
+        rows = conn.execute(
+            _DUE,
+            {"queue": queue, "event_types": list(event_types), "limit": limit, "now_us": now,
+             "reach_ms": self._score.reach_ms},
+        ).all()  # fmt: skip
+        if not rows:
+            return token, []
+        ids = [row.id for row in rows]
+        taken = conn.execute(_TAKE, {"ids": ids, "token": token, "owner": owner, "now_us": now}).rowcount
+        if taken != len(ids):
+            mine = set(conn.execute(_TAKEN, {"ids": ids, "token": token}).scalars())
+            rows = [row for row in rows if row.id in mine]
+        return token, [_claimed(row) for row in rows]
+
+    def mark_published(self, conn: sa.Connection, ids: Sequence[UUID], token: UUID) -> int:
+        """processing -> published for those of ``ids`` still held under ``token``; returns how many."""
+        parameters = {"ids": list(ids), "held_token": token, "now_us": self._clock.us()}
+        return conn.execute(_PUBLISH, parameters).rowcount if ids else 0
+
+    def give_back(
+        self, conn: sa.Connection, ids: Sequence[UUID], token: UUID, error: str, *, delay_ms: int = 0
+    ) -> int:
+        """processing -> pending without using an attempt: the trouble was not the event's (OB-2)."""
+        parameters = {
+            "ids": list(ids), "held_token": token, "error": error[:255],
+            "available_us": self._clock.us(delay_ms),
+        }  # fmt: skip
+        return conn.execute(_GIVE_BACK, parameters).rowcount if ids else 0
+
+    def refuse(
+        self, conn: sa.Connection, event_id: UUID, token: UUID, error: str, *, max_attempts: int, delay_ms: int
+    ) -> int:
+        """processing -> pending after ``delay_ms``, or -> dead at the limit: the event itself is to blame."""
+        parameters = {
+            "ids": [event_id], "held_token": token, "error": error[:255], "max_attempts": max_attempts,
+            "available_us": self._clock.us(delay_ms),
+        }  # fmt: skip
+        return conn.execute(_REFUSE, parameters).rowcount
+
+    def release_expired(self, conn: sa.Connection, *, ttl_ms: int, limit: int = 500) -> int:
+        """processing -> pending where the claim is older than ``ttl_ms``: its dispatcher died (OB-7).
+
+        Reads ids first and updates by primary key in order, so that it meets no dispatcher crosswise (OB-8).
+        """
+        parameters = {"expired_us": self._clock.us(-ttl_ms)}
+        ids = list(conn.execute(_EXPIRED, parameters | {"limit": limit}).scalars())
+        return conn.execute(_RELEASE, parameters | {"ids": ids}).rowcount if ids else 0
+
+    # -------------------------------------------------------------- jobs that end, operators, retention
+
+    def mark_obsolete(self, conn: sa.Connection, job_ids: Sequence[UUID], enqueue: str) -> int:
+        """pending or dead -> obsolete for the deliveries of jobs that end in this transaction (X38)."""
+        if not job_ids:
+            return 0
+        return conn.execute(_OBSOLETE, {"job_ids": list(job_ids), "enqueue": enqueue}).rowcount
+
+    def revive(self, conn: sa.Connection, event_id: UUID) -> bool:
+        """dead -> pending with a fresh budget; False when the event is not dead (OB-3)."""
+        parameters = {"event_id": event_id, "available_us": self._clock.us()}
+        return conn.execute(_REVIVE, parameters).rowcount == 1
+
+    def discard(self, conn: sa.Connection, event_id: UUID, reason: str) -> bool:
+        """dead -> discarded; False when the event is not dead. What becomes of its job is the engine's."""
+        return conn.execute(_DISCARD, {"event_id": event_id, "reason": reason[:255]}).rowcount == 1
+
+    def prune(self, conn: sa.Connection, status: EventStatus, *, older_ms: int, limit: int = 500) -> int:
+        """Delete up to ``limit`` events of a settled ``status`` created more than ``older_ms`` ago (OB-11)."""
+        parameters = {"status": status.value, "before_us": self._clock.us(-older_ms), "limit": limit}
+        ids = sorted(conn.execute(_PRUNABLE, parameters).scalars())
+        return conn.execute(_PRUNE, {"ids": ids, "status": status.value}).rowcount if ids else 0
+
+
+def _claimed(row: Any) -> ClaimedEvent:
+    return ClaimedEvent(*row)
