@@ -110,13 +110,17 @@ class CredentialStore:
 
     def delete(self, conn: sa.Connection, *, user_id: str, credential_id: UUID) -> bool:
         """Forget a key; False where the user has no such key. Jobs that still name it end CREDENTIAL_MISSING."""
-        where = (_TABLE.c.id == credential_id, _TABLE.c.user_id == user_id)
-        return conn.execute(sa.delete(_TABLE).where(*where)).rowcount == 1
+        try:
+            self._row(conn, user_id, credential_id)
+        except CredentialMissing:
+            return False
+        return conn.execute(sa.delete(_TABLE).where(_TABLE.c.id == credential_id)).rowcount == 1
 
     def list(self, conn: sa.Connection, *, user_id: str) -> list[StoredCredential]:
         """The user's keys, oldest first, without the keys."""
         found = sa.select(*_VISIBLE).where(_TABLE.c.user_id == user_id).order_by(_TABLE.c.id)
-        return [StoredCredential(**row) for row in conn.execute(found).mappings()]
+        rows = conn.execute(found).mappings()
+        return [StoredCredential(**row) for row in rows if row["user_id"] == user_id]
 
     def get(self, conn: sa.Connection, *, user_id: str, credential_id: UUID) -> StoredCredential:
         """One key without the key. Raises :class:`CredentialMissing`, also for another user's."""
@@ -162,9 +166,9 @@ class CredentialStore:
     def _row(
         self, conn: sa.Connection, user_id: str, credential_id: UUID
     ) -> sa.Row[tuple[UUID, str, str, str, bytes, datetime, datetime | None]]:
-        where = (_TABLE.c.id == credential_id, _TABLE.c.user_id == user_id)
-        row = conn.execute(sa.select(_TABLE).where(*where)).one_or_none()
-        if row is None:
+        row = conn.execute(sa.select(_TABLE).where(_TABLE.c.id == credential_id)).one_or_none()
+        # Compared here: MariaDB takes "u1" and "u1 " for one text (padded collation).
+        if row is None or row.user_id != user_id:
             raise CredentialMissing("This user has no such credential.")
         return row
 

@@ -82,12 +82,12 @@ def redact_output(output: M) -> M:
     Fits ``SecurityPolicy.redact_output``. Raises :class:`OutputInvalid` where the model's own rules do not allow
     the placeholder, because then nothing may be stored.
     """
-    before = output.model_dump(mode="json")
+    before = output.model_dump(mode="json", by_alias=False, round_trip=True)
     after = Redactor().value(before)
     if after == before:
         return output
     try:
-        return type(output).model_validate(after)
+        return type(output).model_validate(after, by_alias=True, by_name=True)
     except ValidationError:
         raise OutputInvalid(
             errors=["The answer holds an address or a key where none may be."]
