@@ -63,20 +63,26 @@ class Broker:
         self._blocking = self._client(self._timeout_s + MAX_BLOCK_MS / 1000)
 
     def _client(self, timeout_s: float) -> Redis:
+        # a Unix socket knows no keep-alive
+        alive: dict[str, Any] = {} if "path" in self._address else {"socket_keepalive": True}
         pool = ConnectionPool(
             **self._address,
+            **alive,
             socket_timeout=timeout_s,
             socket_connect_timeout=self._connect_timeout_s,
-            socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
             retry_on_error=[],
             decode_responses=False,
             encoding="utf-8",
             protocol=2,
-            lib_name=None,
-            lib_version=None,
+            driver_info=None,  # no CLIENT SETINFO: one more right the Redis user would need
         )
         return Redis(connection_pool=pool)
+
+    @property
+    def in_process(self) -> bool:
+        """Whether this is fakeredis: only this process sees it, and it neither blocks nor has INFO."""
+        return "server" in self._address
 
     # ------------------------------------------------------------------ calls
 

@@ -64,7 +64,7 @@ class RqTransport:
         job_timeout_s: int = 3_600,
         timeout_s: float = 5.0,
         connect_timeout_s: float = 2.0,
-        blocking: bool = True,
+        blocking: bool | None = None,
     ) -> None:
         """Take the address and the settings; nothing is sent before the first call.
 
@@ -77,7 +77,7 @@ class RqTransport:
         job_timeout_s      RQ's time limit where a stock worker runs a job: a far outer fence (TR-8)
         timeout_s          longest wait for an answer (of a blocking call: on top of the block)
         connect_timeout_s  longest wait for a connection
-        blocking           whether BLMOVE blocks on this server; fakeredis's does not
+        blocking           whether BLMOVE blocks on this server; default: unless it is fakeredis
 
         Raises ``TransportMisconfigured``.
         """
@@ -86,15 +86,19 @@ class RqTransport:
         )
         self._keys = self._calls.keys
         self._broker = Broker(target, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s)
-        self._blocking = blocking
+        self._blocking = not self._broker.in_process if blocking is None else blocking
         self._registered: dict[str, tuple[str, ...]] = {}
         self._suspended: set[str] = set()
-        self.features = Features(cross_process=blocking, blocking_wait=blocking, visible_to_rq=True)
+        self.features = Features(
+            cross_process=not self._broker.in_process,
+            blocking_wait=self._blocking,
+            visible_to_rq=True,
+        )
 
     @classmethod
     def fake(cls, url: str = "fakeredis://", **options: Any) -> Self:
         """Return a transport on the in-process Redis of that URL, for demos and tests."""
-        return cls(fake_client(url), blocking=False, **options)
+        return cls(fake_client(url), **options)
 
     # ------------------------------------------------------------------ the dispatcher's side
 
@@ -259,7 +263,7 @@ class RqTransport:
 
     def check(self) -> list[str]:
         """See :meth:`Transport.check`."""
-        return problems(self._broker, self._keys.prefix) if self._blocking else []
+        return [] if self._broker.in_process else problems(self._broker, self._keys.prefix)
 
     def close(self) -> None:
         """See :meth:`Transport.close`."""
