@@ -55,8 +55,8 @@ def _lock_mysql(conn: sa.Connection, wait_s: int) -> None:
 
 
 def _lock_postgresql(conn: sa.Connection, wait_s: int) -> None:
-    # For this transaction only, so that it works behind a pooler as well.
-    conn.exec_driver_sql(f"SET LOCAL lock_timeout = '{wait_s}s'")
+    # For this transaction only, so that it works behind a pooler as well. 0 would mean for ever.
+    conn.exec_driver_sql(f"SET LOCAL lock_timeout = '{wait_s * 1000 or 1}ms'")
     conn.exec_driver_sql("SET LOCAL statement_timeout = 0")
     conn.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_POSTGRESQL_KEY})")
     conn.exec_driver_sql(f"SET LOCAL lock_timeout = '{TABLE_WAIT_S}s'")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from engine.intake.models import AdmissionCounter
 from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput, AiJobSnapshot
+from engine.resources.credential_store import UserCredential
 from engine.usage.models import AiUsageLog
 from outbox.base.db import Base
 from outbox.models import InboxEvent, OutboxEvent
@@ -24,6 +26,8 @@ MODELS: Final[tuple[type[Base], ...]] = (
     AiJobClaim,
     AiJobArtifact,
     AiUsageLog,
+    AdmissionCounter,
+    UserCredential,
     Flashcard,
     QuizQuestion,
     LearningAnalysis,

@@ -22,13 +22,13 @@ from registry.job import JobView
 class OwnedRow:
     """Columns of every built-in business table: whose row it is, what it is about, where it came from."""
 
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid)
+    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True, sort_order=-1)
+    job_id: Mapped[UUID] = mapped_column(BinaryUuid, sort_order=-1)
     #: Place in the output, from 0; (job, ordinal) is unique, so no job can leave its rows twice.
-    ordinal: Mapped[int] = mapped_column(sa.Integer)
-    user_id: Mapped[str] = mapped_column(exact_text(128))
-    target_type: Mapped[str] = mapped_column(exact_text(64))
-    target_id: Mapped[str] = mapped_column(exact_text(255))
+    ordinal: Mapped[int] = mapped_column(sa.Integer, sort_order=-1)
+    user_id: Mapped[str] = mapped_column(exact_text(128), sort_order=-1)
+    target_type: Mapped[str] = mapped_column(exact_text(64), sort_order=-1)
+    target_id: Mapped[str] = mapped_column(exact_text(255), sort_order=-1)
     #: The passage of the input that proves it, where there is one.
     source: Mapped[str | None] = mapped_column(long_text(), sort_order=1)
 

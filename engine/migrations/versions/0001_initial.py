@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create every table: the way out, the job's life, its results, its costs, the built-in results."""
+    """Create every table: the way out, the job's life, its results and costs, the users, the built-in results."""
     _outbox()
     _inbox()
     _job()
@@ -23,6 +23,8 @@ def upgrade() -> None:
     _claim()
     _artifact()
     _usage()
+    _admission()
+    _credential()
     _flashcard()
     _quiz_question()
     _learning_analysis()
@@ -211,6 +213,32 @@ def _usage() -> None:
         _column("created_at", c.moment()),
         _column("settled_at", c.moment(), null=True),
         unique=[["job_id", "epoch", "call_no"]],
+    )
+
+
+def _admission() -> None:
+    create_table(
+        "admission_counter",
+        _column("id", c.uuid()),
+        _column("user_id", c.text(128)),
+        _column("window", c.name(16)),
+        _column("digest", c.digest()),
+        _column("used", sa.Integer()),
+        unique=[["digest"]],
+    )
+
+
+def _credential() -> None:
+    create_table(
+        "user_credential",
+        _column("id", c.uuid()),
+        _column("user_id", c.text(128)),
+        _column("mode", c.name(32)),
+        _column("label", c.text(100)),
+        _column("sealed", c.long_bytes()),
+        _column("created_at", c.moment()),
+        _column("replaced_at", c.moment(), null=True),
+        indexes={"ix_user_credential_user": ["user_id", "id"]},
     )
 
 
