@@ -19,7 +19,6 @@ Under pytest-xdist every worker has servers of its own: a test may flush or kill
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +29,13 @@ import redis
 from tests.support.databases import Databases, MariaDbDatabases, PostgresDatabases, SqliteDatabases
 from tests.support.processes import Children
 from tests.support.proxy import TcpProxy
-from tests.support.servers import MariaDbServer, PostgresServer, RedisServer, Server, ServerMissing
+from tests.support.servers import (
+    MariaDbServer,
+    PostgresServer,
+    RedisServer,
+    Server,
+    start_or_skip,
+)
 
 DATABASE_KINDS = ("sqlite", "mariadb", "postgresql")
 
@@ -54,18 +59,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
-def _start(server: S) -> S:
-    """Start, or: skip on a laptop without the program, fail in CI (a skipped promise would look like a kept one)."""
-    try:
-        return server.start()
-    except ServerMissing as error:
-        if os.environ.get("CI", "").lower() in ("", "0", "false"):
-            pytest.skip(str(error))
-        raise
-
-
 def _session_server(server: Server) -> Iterator[Server]:
-    yield _start(server)
+    yield start_or_skip(server)
     server.close()
 
 
@@ -131,7 +126,7 @@ def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
 @pytest.fixture
 def own_mariadb() -> Iterator[MariaDbServer]:
     """A MariaDB for this test alone."""
-    server = _start(MariaDbServer())
+    server = start_or_skip(MariaDbServer())
     yield server
     server.close()
 
@@ -139,7 +134,7 @@ def own_mariadb() -> Iterator[MariaDbServer]:
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL for this test alone."""
-    server = _start(PostgresServer())
+    server = start_or_skip(PostgresServer())
     yield server
     server.close()
 
@@ -147,7 +142,7 @@ def own_postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def own_redis() -> Iterator[RedisServer]:
     """A Redis for this test alone. For other options: `with RedisServer(options={...}) as server`."""
-    server = _start(RedisServer())
+    server = start_or_skip(RedisServer())
     yield server
     server.close()
 

@@ -21,6 +21,7 @@ from tests.support.servers import (
     Server,
     ServerFailed,
     ServerMissing,
+    start_or_skip,
 )
 from tests.support.wait import eventually
 
@@ -221,3 +222,25 @@ def test_pymysql_sees_the_killed_session(
 
     with pytest.raises(pymysql.Error):
         connection.ping(reconnect=False)
+
+
+# -- skip or fail --------------------------------------------------------------------------------
+
+
+class MissingServer(RedisServer):
+    program = "aijobs-no-such-server"
+    patterns = ()
+
+
+def test_missing_server_is_a_failure_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+
+    with pytest.raises(ServerMissing):
+        start_or_skip(MissingServer())
+
+
+def test_missing_server_is_a_skip_on_a_laptop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+
+    with pytest.raises(pytest.skip.Exception, match="not installed"):
+        start_or_skip(MissingServer())
