@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import redis
@@ -38,8 +38,6 @@ from tests.support.servers import (
 )
 
 DATABASE_KINDS = ("sqlite", "mariadb", "postgresql")
-
-S = TypeVar("S", bound=Server)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,12 +62,6 @@ def _session_server(server: Server) -> Iterator[Server]:
     server.close()
 
 
-def _healthy(server: S) -> S:
-    if server.running:
-        server.resume()
-    return server.start()
-
-
 # -- servers ---------------------------------------------------------------------------------------
 
 
@@ -91,23 +83,23 @@ def _redis() -> Iterator[Server]:
 @pytest.fixture
 def mariadb_server(_mariadb: MariaDbServer) -> Iterator[MariaDbServer]:
     """The session's MariaDB. A test that stops or freezes it needs no clean-up."""
-    yield _healthy(_mariadb)
-    _healthy(_mariadb)
+    yield _mariadb.heal()
+    _mariadb.heal()
 
 
 @pytest.fixture
 def postgres_server(_postgres: PostgresServer) -> Iterator[PostgresServer]:
     """The session's PostgreSQL. A test that stops or freezes it needs no clean-up."""
-    yield _healthy(_postgres)
-    _healthy(_postgres)
+    yield _postgres.heal()
+    _postgres.heal()
 
 
 @pytest.fixture
 def redis_server(_redis: RedisServer) -> Iterator[RedisServer]:
     """The session's Redis, empty. A test that stops or freezes it needs no clean-up."""
-    _healthy(_redis).flush()
+    _redis.heal().flush()
     yield _redis
-    _healthy(_redis)
+    _redis.heal()
 
 
 @pytest.fixture

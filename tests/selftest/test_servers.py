@@ -131,7 +131,7 @@ def test_mariadb_has_no_utf8mb4_default(mariadb_server: MariaDbServer) -> None:
 
 
 def test_shared_server_is_well_again_after_a_test_that_hurt_it(
-    redis_server: RedisServer, request: pytest.FixtureRequest
+    redis_server: RedisServer,
 ) -> None:
     redis_server.kill()
     # the next test asks for it and gets a running one
@@ -192,6 +192,43 @@ def test_prepared_database_forgets_rows_and_numbers_but_keeps_tables(
         pool.give_back(key, url)
 
     assert numbers == [1, 1, 1]
+
+
+def test_prepared_database_keeps_the_rows_it_was_prepared_with(
+    database_kind: str, databases: Callable[[str], Databases]
+) -> None:
+    def prepare(url: str) -> None:
+        make_table(url)
+        engine = sa.create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE TABLE version (n INTEGER PRIMARY KEY)"))
+            connection.execute(sa.text("INSERT INTO version VALUES (7)"))
+        engine.dispose()
+
+    pool = databases(database_kind)
+    key = f"version-{database_kind}"
+    for _ in range(2):
+        url = pool.prepared(key, prepare)
+        engine = sa.create_engine(url)
+        with engine.connect() as connection:
+            assert connection.scalar(sa.text("SELECT n FROM version")) == 7
+            assert connection.scalar(sa.text("SELECT count(*) FROM parent")) == 0
+        engine.dispose()
+        fill(url)
+        pool.give_back(key, url)
+
+
+@pytest.mark.parametrize("hurt", ["pause", "stop", "kill"])
+def test_database_is_given_back_when_the_test_hurt_its_server(
+    hurt: str, databases: Callable[[str], Databases], postgres_server: PostgresServer
+) -> None:
+    pool = databases("postgresql")
+    url = pool.empty()
+
+    getattr(postgres_server, hurt)()
+
+    pool.drop(url)
+    assert postgres_server.running
 
 
 def test_session_left_in_a_transaction_does_not_block_the_next_test(

@@ -116,6 +116,12 @@ class Server:
         for pid in reversed(self._family()):
             os.kill(pid, signal.SIGCONT)
 
+    def heal(self) -> Self:
+        """Make it run and answer again, whatever was done to it."""
+        if self.running:
+            self.resume()
+        return self.start()
+
     def close(self) -> None:
         """Kill the server and delete its folder."""
         self.kill()
