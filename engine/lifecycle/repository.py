@@ -125,11 +125,17 @@ class AiJobLifecycleRepository:
         if leases:
             conn.execute(sql.HEARTBEAT, self._pairs(leases) | self._times(lease_ms))
 
-    def alive(self, conn: sa.Connection, leases: Sequence[Lease]) -> dict[Lease, bool]:
-        """Those of ``leases`` that still hold, and whether a cancel was requested; the others are lost."""
+    def alive(
+        self, conn: sa.Connection, leases: Sequence[Lease], *, locking: bool = False
+    ) -> dict[Lease, bool]:
+        """Those of ``leases`` that still hold, and whether a cancel was requested; the others are lost.
+
+        ``locking`` keeps them from being lost until the caller's transaction ends: the fence of writes to
+        other tables.
+        """
         if not leases:
             return {}
-        rows = conn.execute(sql.ALIVE, self._pairs(leases))
+        rows = conn.execute(sql.ALIVE_LOCKED if locking else sql.ALIVE, self._pairs(leases))
         return {Lease(row.id, row.epoch): row.cancel_requested_at is not None for row in rows}
 
     def report_progress(self, conn: sa.Connection, lease: Lease, percent: int, note: str | None) -> bool:
@@ -259,6 +265,11 @@ class AiJobLifecycleRepository:
         return lease
 
     # -------------------------------------------------------------- why a write was refused
+
+    def ended_by(self, conn: sa.Connection, lease: Lease, status: LifecycleStatus) -> bool:
+        """Whether this very claim has ended the job as ``status``: its COMMIT was not answered (CI-9)."""
+        row = conn.execute(sql.STATE, {"job_id": lease.job_id}).first()
+        return row is not None and row.epoch == lease.epoch and row.lifecycle_status == status
 
     def fenced(self, conn: sa.Connection, lease: Lease) -> Fenced:
         """Name the reason why a fenced write of ``lease`` changed nothing."""

@@ -73,8 +73,10 @@ _FAILURE: dict[str, Any] = {
     "outcome": sa.bindparam("ended_outcome"),
 }
 
-_BY_LEASE = (_C.id == _job_id, _C.epoch == _epoch, _C.lifecycle_status == _RUNNING)
-_BY_LEASES = (_C.id.in_(_ids), sa.tuple_(_C.id, _C.epoch).in_(_pairs), _C.lifecycle_status == _RUNNING)
+#: The fence. A parked or handed-back job keeps its epoch but has no lease, so its old claim is over too.
+_HELD = (_C.lifecycle_status == _RUNNING, _C.lock_until.is_not(None))
+_BY_LEASE = (_C.id == _job_id, _C.epoch == _epoch, *_HELD)
+_BY_LEASES = (_C.id.in_(_ids), sa.tuple_(_C.id, _C.epoch).in_(_pairs), *_HELD)
 _LEASE_ENDED = sa.and_(_C.lock_until.is_not(None), _C.lock_until <= moment("now_us"))
 
 # ------------------------------------------------------------------ creating
@@ -197,6 +199,8 @@ HEARTBEAT = (
 )
 
 ALIVE = sa.select(_C.id, _C.epoch, _C.cancel_requested_at).where(*_BY_LEASES)
+
+ALIVE_LOCKED = ALIVE.with_for_update()
 
 PROGRESS = (
     sa.update(_JOB)

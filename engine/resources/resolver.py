@@ -29,7 +29,7 @@ class CredentialResolver:
         one. Raises :class:`CredentialMissing` or :class:`CredentialUnreadable`.
         """
         if mode == PLATFORM_KEY:
-            return Credential(PLATFORM_KEY, self._platform)
+            return self.platform_credential()
         if mode == OFFLINE:
             return Credential(OFFLINE)
         if self._store is None:
@@ -38,6 +38,10 @@ class CredentialResolver:
             )
         stored = _parsed(credential_id, mode)
         return self._store.open(conn, user_id=user_id, credential_id=stored, mode=mode)
+
+    def platform_credential(self) -> Credential:
+        """The platform's credential, which needs no look-up."""
+        return Credential(PLATFORM_KEY, self._platform)
 
 
 def _parsed(credential_id: str | None, mode: str) -> UUID:

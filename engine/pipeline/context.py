@@ -1,0 +1,131 @@
+"""JobContext: all that a handler sees of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from engine.errors import DefinitionRefusesJob
+from engine.pipeline.gateway import Gateway
+from engine.pipeline.work import Aborted, Resolved
+from engine.providers.base import Message
+from registry.job import JobView
+
+In = TypeVar("In", bound=BaseModel)
+Out = TypeVar("Out", bound=BaseModel)
+T = TypeVar("T")
+
+#: Takes (percent, note); writes them when it is convenient.
+ReportProgress = Callable[[int, str | None], None]
+
+
+class JobContext(Generic[In]):
+    """One attempt of one job, as its handler sees it.
+
+    An ``async def`` handler awaits :meth:`generate`; a plain one runs in a thread of its own, where
+    :meth:`generate_sync` waits for the same call.
+    """
+
+    def __init__(
+        self, resolved: Resolved, *, gateway: Gateway, progress: ReportProgress, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._resolved = resolved
+        self._gateway = gateway
+        self._progress = progress
+        self._loop = loop
+
+    @property
+    def input(self) -> In:
+        """The validated input, as it was frozen when the job was created."""
+        return self._resolved.input  # type: ignore[return-value]
+
+    @property
+    def job(self) -> JobView:
+        """The job's row as it was claimed."""
+        return self._resolved.work.job
+
+    @property
+    def attempt_no(self) -> int:
+        """1 for the first attempt; resumes and rate-limit waits do not count."""
+        return self._resolved.work.claim.attempt_no
+
+    @property
+    def previous_errors(self) -> tuple[str, ...]:
+        """What was wrong with the output of the attempt before, a sentence each (X28)."""
+        return self._resolved.work.history.errors
+
+    def progress(self, percent: int, note: str | None = None) -> None:
+        """Report progress, 0 to 100; it never goes back within an attempt. Never waits, never raises."""
+        self._progress(max(0, min(100, int(percent))), None if note is None else note[:255])
+
+    def check_cancelled(self) -> None:
+        """Stop here when this attempt was cancelled, timed out or lost its lease.
+
+        Raises a control signal that ``except Exception`` does not swallow; let it pass.
+        """
+        self._resolved.work.switch.check()
+
+    async def generate(
+        self,
+        prompt: str | Sequence[Message] | None = None,
+        *,
+        schema: type[Out] | None = None,
+        system: str | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_output_tokens: int | None = None,
+        on_delta: Callable[[str], None] | None = None,
+    ) -> Any:
+        """Ask the model; metered, aborted with the attempt.
+
+        ``prompt`` is the user's text or whole messages; None renders the definition's prompt template with
+        the input. With ``schema`` the answer is a validated instance of it, without it is text. Raises the
+        ``PROVIDER_*`` and ``VALIDATION_*`` errors of ``engine.errors``; leave them to the engine.
+        """
+        result = await self._gateway.generate(
+            self._messages(prompt, system),
+            schema=schema,
+            values=self.input.model_dump(mode="json"),
+            model=model,
+            temperature=temperature,
+            max_output_tokens=max_output_tokens,
+            on_delta=on_delta,
+        )
+        return result.text if schema is None else result.parsed
+
+    def generate_sync(self, prompt: str | Sequence[Message] | None = None, **options: Any) -> Any:
+        """:meth:`generate` for plain ``def`` handlers: waits in the handler's own thread."""
+        return self._wait(self.generate(prompt, **options))
+
+    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except asyncio.CancelledError:
+            reason = self._resolved.work.switch.reason
+            if reason is None:
+                raise
+            raise Aborted(reason) from None
+
+    def _messages(self, prompt: str | Sequence[Message] | None, system: str | None) -> list[Message]:
+        if prompt is None:
+            return self._from_template()
+        if not isinstance(prompt, str):
+            return list(prompt)
+        opening = [Message("system", system)] if system else []
+        return [*opening, Message("user", prompt)]
+
+    def _from_template(self) -> list[Message]:
+        template = self._resolved.prompt
+        if template is None:
+            raise DefinitionRefusesJob("this job type has no prompt; give one to generate()")
+        rendered = template.render(self._resolved.input)
+        messages = [Message("system", rendered.system)] if rendered.system else []
+        messages.append(Message("user", rendered.user))
+        if self.previous_errors:
+            problems = "\n".join(f"- {text}" for text in self.previous_errors)
+            messages.append(Message("user", f"Your previous answer was not usable:\n{problems}\nCorrect that."))
+        return messages

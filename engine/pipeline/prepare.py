@@ -1,0 +1,158 @@
+"""PREPARE: from deliveries to claimed jobs, a batch in one transaction.
+
+A type this process does not know is deferred before anything is claimed (WL-16). What the database refuses
+is sorted by reason: nothing to do, or later; none of it is an error (WL-9, OB-7).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.lifecycle import views
+from engine.lifecycle.lease import Claim, Lease, Refusal
+from engine.lifecycle.repository import AiJobLifecycleRepository
+from engine.lifecycle.snapshots import Snapshot, SnapshotRepository
+from engine.pipeline.work import History, Work
+from outbox.base.db import UnitOfWork
+from outbox.base.telemetry import Telemetry
+from outbox.transports.base import Delivery
+from registry.job import JobView, StartReason
+from registry.queues import QueueSpec
+from registry.registry import JobDefinitionRegistry
+
+#: How long a delivery waits that this process cannot run, or that has no row yet, in ms.
+UNKNOWN_TYPE_MS = 5_000
+MISSING_MS = 5_000
+#: How often a delivery without a row is looked for before it is dropped (WL-9).
+MISSING_LOOKS = 3
+#: Deliveries that are too early come again after this, in ms; their own time is in the database.
+NOT_DUE_MS = 1_000
+
+#: Refusals after which the ticket has done its work.
+_NOTHING_TO_DO = frozenset({Refusal.FINAL, Refusal.STALE, Refusal.WAITING, Refusal.EXHAUSTED})
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What became of a batch of deliveries."""
+
+    claimed: list[Work] = field(default_factory=list)
+    #: Tickets to take off the transport.
+    settled: list[Delivery] = field(default_factory=list)
+    #: Tickets to bring again, with the delay in ms.
+    deferred: list[tuple[Delivery, int]] = field(default_factory=list)
+
+
+_Claimed = tuple[
+    Mapping[UUID, Claim | Refusal], Mapping[UUID, JobView], Mapping[UUID, Snapshot], Mapping[UUID, History]
+]
+
+
+class Preparer:
+    """Claims deliveries of one worker."""
+
+    def __init__(
+        self,
+        *,
+        registry: JobDefinitionRegistry,
+        uow: UnitOfWork,
+        lifecycle: AiJobLifecycleRepository,
+        snapshots: SnapshotRepository,
+        telemetry: Telemetry,
+        worker: str,
+        in_hand: Callable[[Lease], bool],
+    ) -> None:
+        """``in_hand`` tells whether a lease is already being worked on in this process."""
+        self._registry = registry
+        self._uow = uow
+        self._lifecycle = lifecycle
+        self._snapshots = snapshots
+        self._telemetry = telemetry
+        self._worker = worker
+        self._in_hand = in_hand
+
+    def prepare(self, queue: QueueSpec, deliveries: Sequence[Delivery]) -> Prepared:
+        """Claim what may run. Raises a :class:`~outbox.base.errors.DatabaseError`: nothing was claimed."""
+        result = Prepared()
+        known = {d.ticket.job_id: d for d in deliveries if self._knows(d, result)}
+        if not known:
+            return result
+        numbers = {job_id: d.ticket.delivery_no for job_id, d in known.items()}
+        answers, jobs, snapshots, histories = self._uow.run(
+            lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
+        )
+        for job_id, answer in answers.items():
+            delivery = known[job_id]
+            if isinstance(answer, Claim):
+                job = jobs[job_id]
+                result.claimed.append(
+                    Work(
+                        job=job, claim=answer, delivery=delivery, queue=queue,
+                        definition=self._registry.get(job.job_type), snapshot=snapshots.get(job_id),
+                        history=histories.get(job_id, History()),
+                    )
+                )  # fmt: skip
+            else:
+                self._sort(delivery, answer, queue, result)
+        return result
+
+    def _knows(self, delivery: Delivery, result: Prepared) -> bool:
+        if self._registry.find(delivery.ticket.job_type) is not None:
+            return True
+        self._telemetry.emit("job.type_unknown", job_type=delivery.ticket.job_type)
+        result.deferred.append((delivery, UNKNOWN_TYPE_MS))
+        return False
+
+    def _sort(self, delivery: Delivery, refusal: Refusal, queue: QueueSpec, result: Prepared) -> None:
+        self._telemetry.emit(f"delivery.{refusal.value}", job_id=str(delivery.ticket.job_id))
+        if refusal in _NOTHING_TO_DO or (refusal is Refusal.MISSING and delivery.handout >= MISSING_LOOKS):
+            result.settled.append(delivery)
+        elif refusal is Refusal.LEASED:
+            # Somebody holds it; should they be lost, their lease ends within this time.
+            result.deferred.append((delivery, queue.lease_ms))
+        else:
+            result.deferred.append((delivery, MISSING_MS if refusal is Refusal.MISSING else NOT_DUE_MS))
+
+    # -------------------------------------------------------------- the transaction
+
+    def _claim(self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
+        answers = self._lifecycle.claim(conn, numbers, worker=self._worker, lease_ms=queue.lease_ms)
+        return self._read(conn, answers)
+
+    def _landed(self, conn: sa.Connection, numbers: Mapping[UUID, int]) -> _Claimed | None:
+        """After a COMMIT without an answer: the claims, when they are stored (CI-9)."""
+        held = {
+            job.id: Claim(Lease(job.id, job.epoch), job.attempt_count, _last_reason(conn, job.id))
+            for job in views.load(conn, list(numbers)).values()
+            if job.locked_by == self._worker and not self._in_hand(Lease(job.id, job.epoch))
+        }
+        if not held:
+            return None
+        others = {job_id: Refusal.LEASED for job_id in numbers if job_id not in held}
+        return self._read(conn, {**held, **others})
+
+    def _read(self, conn: sa.Connection, answers: Mapping[UUID, Claim | Refusal]) -> _Claimed:
+        claimed = {job_id: a for job_id, a in answers.items() if isinstance(a, Claim)}
+        ids = list(claimed)
+        repeated = [job_id for job_id, claim in claimed.items() if claim.lease.epoch > 1]
+        return (
+            answers,
+            views.load(conn, ids),
+            self._snapshots.load(conn, ids),
+            {job_id: _history(conn, job_id) for job_id in repeated},
+        )
+
+
+def _history(conn: sa.Connection, job_id: UUID) -> History:
+    earlier = views.claims(conn, job_id)[:-1]
+    told = json.loads(earlier[-1].errors) if earlier and earlier[-1].errors else ()
+    return History(tuple(c.error_code for c in earlier if c.error_code), tuple(told))
+
+
+def _last_reason(conn: sa.Connection, job_id: UUID) -> StartReason:
+    return StartReason(views.claims(conn, job_id)[-1].start_reason)
