@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from tests.support.databases import Databases, MariaDbDatabases, PostgresDatabases, SqliteDatabases
 from tests.support.processes import Children
@@ -34,8 +35,14 @@ from tests.support.servers import (
     PostgresServer,
     RedisServer,
     Server,
+    in_ci,
     start_or_skip,
 )
+
+# A loaded machine is not a defect, and a red build must be red again when it is repeated.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("suite"), derandomize=True)
+settings.load_profile("ci" if in_ci() else "suite")
 
 DATABASE_KINDS = ("sqlite", "mariadb", "postgresql")
 
