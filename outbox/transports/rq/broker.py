@@ -29,9 +29,6 @@ _ADDRESS = ("host", "port", "db", "path", "username", "password", "credential_pr
 #: "server" is fakeredis's way of saying which one.
 _KEPT = (*_ADDRESS, "connection_class", "client_name", "server")
 
-#: Longest single block on the server; longer waits are several blocks.
-MAX_BLOCK_MS = 5_000
-
 
 class Call(NamedTuple):
     """One script with its KEYS and ARGV."""
@@ -50,17 +47,18 @@ class Broker:
     """
 
     def __init__(
-        self, target: str | Redis, *, timeout_s: float = 5.0, connect_timeout_s: float = 2.0
+        self, target: str | Redis, *, timeout_s: float, connect_timeout_s: float, block_s: float
     ) -> None:
         self._address = _address(target)
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
+        self._block_s = block_s
         self._open()
 
     def _open(self) -> None:
         self._pid = os.getpid()
         self._commands = self._client(self._timeout_s)
-        self._blocking = self._client(self._timeout_s + MAX_BLOCK_MS / 1000)
+        self._blocking = self._client(self._timeout_s + self._block_s)
 
     def _client(self, timeout_s: float) -> Redis:
         # a Unix socket knows no keep-alive
@@ -106,11 +104,15 @@ class Broker:
         """Send plain commands in one round trip, without a transaction."""
         return self._checked(self._send(list(commands)))
 
-    def block(self, command: str, *args: str | float) -> Any:
-        """Send one blocking command; it must end by itself within ``MAX_BLOCK_MS``."""
+    def block(self, command: str, *args: str, left_s: float) -> Any:
+        """Block on the server for the time left, ``block_s`` at most; None = nothing came.
+
+        ``command`` is one that takes the seconds as its last argument; 0 would mean for ever.
+        """
         self._guard_fork()
+        seconds = round(max(0.001, min(left_s, self._block_s)), 3)
         try:
-            return self._blocking.execute_command(command, *args)  # type: ignore[no-untyped-call]
+            return self._blocking.execute_command(command, *args, seconds)  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
             self.drop()
             raise unavailable(error) from error

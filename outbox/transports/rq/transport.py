@@ -26,7 +26,7 @@ from outbox.transports.base import (
     check_ticket,
 )
 from outbox.transports.rq.batches import chunks, cut, in_order
-from outbox.transports.rq.broker import MAX_BLOCK_MS, Broker, Call
+from outbox.transports.rq.broker import Broker, Call
 from outbox.transports.rq.calls import Calls
 from outbox.transports.rq.checks import problems
 from outbox.transports.rq.fake import fake_client
@@ -64,6 +64,7 @@ class RqTransport:
         job_timeout_s: int = 3_600,
         timeout_s: float = 5.0,
         connect_timeout_s: float = 2.0,
+        block_s: float = 5.0,
         blocking: bool | None = None,
     ) -> None:
         """Take the address and the settings; nothing is sent before the first call.
@@ -77,6 +78,7 @@ class RqTransport:
         job_timeout_s      RQ's time limit where a stock worker runs a job: a far outer fence (TR-8)
         timeout_s          longest wait for an answer (of a blocking call: on top of the block)
         connect_timeout_s  longest wait for a connection
+        block_s            longest single block on the server; a longer wait is several blocks
         blocking           whether BLMOVE blocks on this server; default: unless it is fakeredis
 
         Raises ``TransportMisconfigured``.
@@ -85,7 +87,9 @@ class RqTransport:
             Keys(prefix), checked_entry(entry), keep_settled_s, grace_ms, job_timeout_s
         )
         self._keys = self._calls.keys
-        self._broker = Broker(target, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s)
+        self._broker = Broker(
+            target, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s, block_s=block_s
+        )
         self._blocking = not self._broker.in_process if blocking is None else blocking
         self._registered: dict[str, tuple[str, ...]] = {}
         self._suspended: set[str] = set()
@@ -139,7 +143,7 @@ class RqTransport:
             time.sleep(min(_SUSPENDED_MS, timeout_ms) / 1000)
         key = self._keys.queue(queue)
         while (left_s := deadline - time.monotonic()) > 0 and self._blocking:
-            if self._broker.block("BLMOVE", key, key, "LEFT", "LEFT", _block_s(left_s)):
+            if self._broker.block("BLMOVE", key, key, "LEFT", "LEFT", left_s=left_s):
                 return True
         return self._poll(key, deadline)
 
@@ -213,7 +217,7 @@ class RqTransport:
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             left_s = deadline - time.monotonic()
-            if self._broker.block("BLPOP", key, _block_s(left_s)):
+            if self._broker.block("BLPOP", key, left_s=left_s):
                 return True
             if left_s <= 0:
                 return False
@@ -279,11 +283,6 @@ class RqTransport:
 
 def _queue_of(delivery: Delivery) -> str:
     return delivery.ticket.queue_name
-
-
-def _block_s(left_s: float) -> float:
-    """Seconds to block: never 0, which means for ever."""
-    return round(max(0.001, min(left_s, MAX_BLOCK_MS / 1000)), 3)
 
 
 def _refusal(ticket: Ticket) -> TicketRefused | None:

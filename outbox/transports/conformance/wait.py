@@ -1,0 +1,70 @@
+"""Sleeping until there is something to do."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from outbox.transports.base import (
+    SteerableTransport,
+    Transport,
+)
+from outbox.transports.conformance.words import (
+    NOON,
+    OTHER_QUEUE,
+    PATIENCE_MS,
+    QUEUE,
+    Promises,
+    make_ticket,
+)
+
+
+class WaitPromises(Promises):
+    """Sleeping until there is something to do."""
+
+    def test_wait_consumes_nothing(self, transport: SteerableTransport) -> None:
+        tickets = [make_ticket(NOON + i) for i in range(3)]
+        self.put(transport, *tickets)
+
+        assert [transport.wait(QUEUE, PATIENCE_MS) for _ in range(3)] == [True] * 3
+        assert self.drain(transport) == tickets
+
+    def test_wait_gives_up_when_its_time_is_over(self, transport: SteerableTransport) -> None:
+        self.put(transport, make_ticket(queue_name=OTHER_QUEUE))
+
+        assert [transport.wait(QUEUE, ms) for ms in (0, 1, 40)] == [False] * 3
+
+    def test_everyone_who_waits_wakes_up(
+        self, transport: SteerableTransport, peer: Transport
+    ) -> None:
+        clients = [transport, peer, transport, peer]
+        with ThreadPoolExecutor(len(clients)) as threads:
+            waiting = [threads.submit(client.wait, QUEUE, PATIENCE_MS) for client in clients]
+            self.put(transport, make_ticket())
+
+            assert [future.result() for future in waiting] == [True] * len(clients)
+
+    def test_a_due_ticket_wakes_its_queue(
+        self, transport: SteerableTransport, peer: Transport
+    ) -> None:
+        self.put(transport, make_ticket())
+        transport.defer_many([(self.claim_one(transport), 1_000)])
+        transport.advance(1_000)
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(peer.wait, QUEUE, PATIENCE_MS)
+            transport.recover(QUEUE)
+
+            assert waiting.result() is True
+
+    def test_many_hints_make_one_token(self, transport: SteerableTransport) -> None:
+        for _ in range(5):
+            transport.wake("dispatcher")
+
+        assert transport.wait_wake("other", 1) is False
+        assert [transport.wait_wake("dispatcher", 1) for _ in range(2)] == [True, False]
+
+    def test_a_hint_wakes_a_sleeper(self, transport: SteerableTransport, peer: Transport) -> None:
+        with ThreadPoolExecutor(1) as thread:
+            sleeper = thread.submit(peer.wait_wake, "dispatcher", PATIENCE_MS)
+            transport.wake("dispatcher")
+
+            assert sleeper.result() is True
