@@ -86,10 +86,17 @@ class AiJobExecutionEngine:
         """Outputs that wait for their commit."""
         return len(self._finishes)
 
-    async def run(self, work: Work, *, executed: Callable[[], None] = lambda: None) -> Ending:
+    async def run(
+        self,
+        work: Work,
+        *,
+        executed: Callable[[], None] = lambda: None,
+        moved: Callable[[Work], None] = lambda _work: None,
+    ) -> Ending:
         """Take ``work`` to its end in this worker and say how it ended; raises nothing of the job's.
 
         ``executed`` is called when the handler has returned: its slot is free while the result commits.
+        ``moved`` is called when the job goes on under the lease of its next attempt.
         """
         began = time.monotonic()
         while True:
@@ -98,6 +105,7 @@ class AiJobExecutionEngine:
                 complete(self._telemetry, work, result, began)
                 return result
             work = result
+            moved(work)
 
     async def _attempt(self, work: Work, executed: Callable[[], None]) -> Work | Ending:
         """One attempt; returns the next one's work, or how it ended."""

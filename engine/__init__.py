@@ -1,0 +1,22 @@
+"""THE JOB'S LIFE, from ``create_job`` to committed rows.
+
+The path a newcomer walks:
+
+    intake/ ......... create_job: one transaction for job, snapshot and outbox event
+    (outbox/) ....... the dispatcher puts a ticket on Redis
+    worker/ ......... a process claims tickets and jobs, a batch at a time
+    pipeline/ ....... prepare -> resolve -> execute -> project -> complete
+    (projectors/) ... business rows, in the final transaction
+    upkeep/ ......... what heals when a process or Redis is lost
+
+Under them: lifecycle/ (the only writer of status), providers/ and resources/ (models, keys, prompts), usage/
+(what calls cost), migrations/. Over them: app and config (the composition root), http/ and cli/ (the edges).
+"""
+
+from engine.app import AiJobApp
+from engine.config import Settings
+from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
+from engine.intake.service import AiJobService
+from engine.pipeline.context import JobContext
+
+__all__ = ["AiJobApp", "AiJobService", "CreateJobInput", "CreatedJob", "JobContext", "JobOverrides", "Settings"]

@@ -1,0 +1,78 @@
+"""Progress on its way to the row: the latest value of each job, a few times a second, fenced (X77)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import sqlalchemy as sa
+
+from engine.lifecycle.lease import Lease
+from engine.lifecycle.repository import AiJobLifecycleRepository
+from engine.pipeline.work import Work
+from outbox.base.db import UnitOfWork
+from outbox.base.errors import DatabaseError
+
+_log = logging.getLogger("aijobs.progress")
+
+#: At most this often, in s: what a person watches needs no more.
+PERIOD_S = 0.25
+
+
+class ProgressWriter:
+    """Gathers reports of all jobs of a process and writes the latest of each together."""
+
+    def __init__(
+        self,
+        *,
+        uow: UnitOfWork,
+        lifecycle: AiJobLifecycleRepository,
+        threads: Executor,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._uow = uow
+        self._lifecycle = lifecycle
+        self._threads = threads
+        self._loop = loop
+        self._latest: dict[Lease, tuple[int, str | None]] = {}
+        self._writing = False
+
+    def reporter(self, work: Work) -> Callable[[int, str | None], None]:
+        """What ``JobContext.progress`` calls, from the loop or from a handler's thread."""
+
+        def report(percent: int, note: str | None) -> None:
+            self._loop.call_soon_threadsafe(self._note, work.lease, percent, note)
+
+        return report
+
+    def _note(self, lease: Lease, percent: int, note: str | None) -> None:
+        before = self._latest.get(lease, (0, None))
+        self._latest[lease] = (max(before[0], percent), note if note is not None else before[1])
+        if not self._writing:
+            self._writing = True
+            asyncio.ensure_future(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._latest:
+                batch, self._latest = self._latest, {}
+                await self._loop.run_in_executor(self._threads, self._store, batch)
+                await asyncio.sleep(PERIOD_S)
+        except RuntimeError as error:
+            _log.debug("progress is no longer written: %s", error)
+        finally:
+            self._writing = False
+
+    def _store(self, batch: dict[Lease, tuple[int, str | None]]) -> None:
+        def unit(conn: sa.Connection) -> None:
+            # In one order, as every writer of several rows.
+            for lease in sorted(batch, key=lambda held: held.job_id):
+                self._lifecycle.report_progress(conn, lease, *batch[lease])
+
+        try:
+            self._uow.run(unit, repeatable=True)
+        except DatabaseError as error:
+            # Progress is for people who watch; the next report comes soon.
+            _log.debug("progress was not written: %s", error.code)

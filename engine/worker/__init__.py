@@ -1,0 +1,8 @@
+"""THE PROCESS THAT WORKS: any number of them, started per queue.
+
+    identity .... who this process is, for people
+    fetcher ..... from free slots to claimed work, a batch at a time
+    tickets ..... takes finished tickets off Redis, a batch at a time
+    process ..... WorkerProcess: fetchers, engine, heartbeat, recovery, and how it stops
+    entry ....... what a stock ``rq worker`` runs in an emergency
+"""

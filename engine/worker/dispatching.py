@@ -1,0 +1,68 @@
+"""DispatcherProcess: the dispatcher's loop, woken by hints, with subscribers and upkeep beside it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from engine.intake.wake import DISPATCHER_CHANNEL
+from engine.upkeep.upkeep import Upkeep
+from outbox.base.loop import Loop
+from outbox.dispatcher import OutboxDispatcher
+from outbox.errors import TransportError
+from outbox.subscribers import SubscriberDelivery
+from outbox.transports.base import Transport
+
+_log = logging.getLogger("aijobs.dispatcher")
+
+
+class DispatcherProcess:
+    """Dispatches until it is stopped. Any number of them may run."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        dispatcher: OutboxDispatcher,
+        subscribers: SubscriberDelivery | None,
+        upkeep: Upkeep | None,
+        transport: Transport,
+        poll_ms: int,
+        upkeep_ms: int,
+    ) -> None:
+        self.name = name
+        self._transport = transport
+        self._stopped = threading.Event()
+        self._loops = [Loop("dispatch", dispatcher.run_once, interval_ms=poll_ms, idle=self._wait_for_hint)]
+        if subscribers is not None:
+            self._loops.append(Loop("subscribers", subscribers.run_once, interval_ms=poll_ms))
+        if upkeep is not None:
+            self._loops.append(Loop("upkeep", upkeep.run_once, interval_ms=upkeep_ms))
+
+    def start(self) -> None:
+        """Begin, on threads of its own."""
+        for loop in self._loops:
+            loop.start()
+
+    def run(self) -> None:
+        """Dispatch until :meth:`stop`; a batch that is under way is finished and marked."""
+        self.start()
+        self._stopped.wait()
+        self.join()
+
+    def stop(self) -> None:
+        """Stop claiming. Safe from any thread or signal handler."""
+        for loop in self._loops:
+            loop.stop()
+        self._stopped.set()
+
+    def join(self, timeout_s: float = 10.0) -> bool:
+        """Wait until the loops have ended; False when one still runs."""
+        return all([loop.join(timeout_s) for loop in self._loops])
+
+    def _wait_for_hint(self, timeout_ms: int) -> None:
+        """Sleep until a creator's hint or the next poll; without Redis the poll alone counts."""
+        try:
+            self._transport.wait_wake(DISPATCHER_CHANNEL, timeout_ms)
+        except TransportError:
+            self._stopped.wait(timeout_ms / 1000)

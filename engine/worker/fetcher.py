@@ -1,0 +1,128 @@
+"""From free slots to claimed work: one queue, as many jobs as there are free slots, in one go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from engine.pipeline.prepare import Prepared, Preparer
+from engine.pipeline.work import Work
+from engine.worker.tickets import Tickets
+from outbox.base.backoff import exponential
+from outbox.base.errors import DatabaseError
+from outbox.base.telemetry import Telemetry
+from outbox.errors import TransportError
+from outbox.transports.base import MAX_CLAIM, Delivery, Settlement, Transport
+from registry.queues import QueueSpec
+
+_log = logging.getLogger("aijobs.worker")
+
+#: Longest blocking look at an empty queue, in ms; a stop is noticed within this time.
+WAIT_MS = 1_000
+
+
+class Fetcher:
+    """Claims work for one queue and hands it to ``start``; lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        queue: QueueSpec,
+        concurrency: int,
+        transport: Transport,
+        preparer: Preparer,
+        tickets: Tickets,
+        thread: Executor,
+        start: Callable[[Work], None],
+        busy: Callable[[], bool],
+        telemetry: Telemetry,
+        worker: str,
+    ) -> None:
+        """``thread`` is this fetcher's own; ``busy`` says that finished work is piling up."""
+        self.queue = queue
+        self.concurrency = concurrency
+        self._free = concurrency
+        self._transport = transport
+        self._preparer = preparer
+        self._tickets = tickets
+        self._thread = thread
+        self._start = start
+        self._busy = busy
+        self._telemetry = telemetry
+        self._worker = worker
+        self._changed = asyncio.Event()
+        self._stopping = False
+        self._failures = 0
+
+    def release(self) -> None:
+        """A slot is free again."""
+        self._free += 1
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopping = True
+        self._changed.set()
+
+    async def run(self, *, burst: bool = False) -> None:
+        """Fetch until stopped; with ``burst`` until the queue is empty and nothing of it runs."""
+        while not self._stopping:
+            if self._free <= 0 or self._busy():
+                await self._pause(0.05 if self._busy() else None)
+                continue
+            found = await self._fetch()
+            if burst and not found and self._free == self.concurrency and not await self._more():
+                return
+
+    async def _fetch(self) -> bool:
+        """One round; returns whether there was anything."""
+        loop = asyncio.get_running_loop()
+        wanted = min(self._free, MAX_CLAIM)
+        try:
+            deliveries, prepared = await loop.run_in_executor(self._thread, self._take, wanted)
+        except (TransportError, DatabaseError) as error:
+            self._failures += 1
+            self._telemetry.emit("fetch.failed", code=error.code, queue=self.queue.name)
+            await self._pause(exponential(self._failures, base_ms=100, limit_ms=5_000) / 1000)
+            return True
+        self._failures = 0
+        self._free -= len(prepared.claimed)
+        for work in prepared.claimed:
+            self._start(work)
+        return bool(deliveries)
+
+    def _take(self, wanted: int) -> tuple[list[Delivery], Prepared]:
+        """Runs on this fetcher's thread: tickets, then the database, then what is not to be run."""
+        deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
+        if not deliveries:
+            self._transport.wait(self.queue.name, WAIT_MS)
+            if self._stopping:
+                return [], Prepared()
+            deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
+        if not deliveries:
+            return [], Prepared()
+        try:
+            prepared = self._preparer.prepare(self.queue, deliveries)
+        except DatabaseError:
+            self._tickets.defer([(delivery, 1_000) for delivery in deliveries])
+            raise
+        if prepared.settled:
+            self._tickets.settle([(delivery, Settlement.FINISHED) for delivery in prepared.settled])
+        self._tickets.defer(prepared.deferred)
+        return deliveries, prepared
+
+    async def _more(self) -> bool:
+        loop = asyncio.get_running_loop()
+        depth = await loop.run_in_executor(self._thread, self._transport.depth, [self.queue.name])
+        return depth.get(self.queue.name, 0) > 0
+
+    async def _pause(self, seconds: float | None) -> None:
+        self._changed.clear()
+        if self._stopping or (self._free > 0 and seconds is None):
+            return
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return
