@@ -12,13 +12,13 @@ from outbox.transports.rq.keys import Keys
 #: Sent as they are: script calls, blocking reads, lengths, leaving, the check at start; SELECT is
 #: needed for a database other than 0.
 DIRECT_COMMANDS = (
-    "blmove", "blpop", "del", "evalsha", "info", "llen", "ping", "script|load", "select", "srem",
+    "blmove", "blpop", "del", "evalsha", "info", "llen", "script|load", "select", "srem",
 )  # fmt: skip
 #: Called by the scripts, for which Redis asks the same user's rights.
 SCRIPT_COMMANDS = (
     "del", "exists", "hget", "hincrby", "hmget", "hset", "lindex", "linsert", "llen", "lpop", "lpos",
     "lpush", "lrem", "pexpire", "rpush", "sadd", "scard", "set", "smembers", "srem", "time", "zadd",
-    "zcard", "zrange", "zrangebyscore", "zrem", "zremrangebyscore", "zscore",
+    "zrange", "zrangebyscore", "zrem", "zremrangebyscore", "zscore",
 )  # fmt: skip
 
 
