@@ -44,7 +44,8 @@ class RowInsert:
 
     ``expressions`` gives columns whose value is SQL (the database's time, say); their bound parameters are
     taken from each row, or from the values shared by all rows. With ``unless_exists`` a row whose value of
-    that unique column is there already is left out without an error and without a change (design 7).
+    that unique column is there already is left out without an error and without a change (design 7); a row
+    that repeats another key is an error on PostgreSQL and SQLite, while MySQL leaves it out as well.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """One byte string per JSON value: RFC 8785, so that equal values have equal hashes at every depth (PC-3).
 
 What some database could not keep is refused here, before any transaction and alike everywhere: NaN and
-Infinity (WL-14), lone surrogates, NUL, integers beyond 64 bits, values that are not JSON.
+Infinity (WL-14), lone surrogates, NUL, integers beyond 64 bits, endless nesting, values that are not JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import rfc8785
 from outbox.base.errors import NotCanonicalError
 
 _INT64 = 2**63
+#: Far above any real document and far below Python's recursion limit.
+MAX_DEPTH = 200
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -31,10 +33,11 @@ def canonical_bytes(value: Any) -> bytes:
 def parse(content: bytes | str) -> Any:
     """Read JSON back; ``NaN``, ``Infinity`` and numbers that overflow to it are refused (WL-14)."""
     try:
-        value = json.loads(content, parse_constant=_refuse_constant)
+        return json.loads(content, parse_constant=_refuse_constant, parse_float=_finite)
     except ValueError as error:
         raise NotCanonicalError(f"not JSON: {type(error).__name__}") from None
-    return value
+    except RecursionError:
+        raise NotCanonicalError(f"nested deeper than {MAX_DEPTH} levels") from None
 
 
 def sha256(content: bytes) -> bytes:
@@ -55,27 +58,39 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotCanonicalError(f"{name} is not JSON")
 
 
-def _refuse_unstorable(value: Any, place: str) -> None:
-    if value is None or isinstance(value, bool):
-        return
-    if isinstance(value, str):
-        _refuse_text(value, place)
-    elif isinstance(value, int):
-        if not -_INT64 <= value < _INT64:
-            raise NotCanonicalError(f"{place}: an integer beyond 64 bits")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise NotCanonicalError(f"{place}: NaN or Infinity")
-    elif isinstance(value, dict):
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise NotCanonicalError("a number beyond the range of floats")
+    return number
+
+
+def _refuse_unstorable(value: Any, place: str, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise NotCanonicalError(f"nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise NotCanonicalError(f"{place}: a member name that is not text")
             _refuse_text(key, place)
-            _refuse_unstorable(item, f"{place}.{key[:40]}")
+            _refuse_unstorable(item, f"{place}.{key[:40]}", depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _refuse_unstorable(item, f"{place}[{index}]")
+            _refuse_unstorable(item, f"{place}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        _refuse_text(value, place)
     else:
+        _refuse_other_scalar(value, place)
+
+
+def _refuse_other_scalar(value: Any, place: str) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotCanonicalError(f"{place}: NaN or Infinity")
+    elif isinstance(value, int):  # True and False are ints too
+        if not -_INT64 <= value < _INT64:
+            raise NotCanonicalError(f"{place}: an integer beyond 64 bits")
+    elif value is not None:
         raise NotCanonicalError(f"{place}: a {type(value).__name__} is not JSON")
 
 

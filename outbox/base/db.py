@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 import random
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -23,6 +26,9 @@ from outbox.base.errors import (
     DatabaseUnavailable,
     DatabaseUrlError,
 )
+from outbox.base.failures import classify as classify
+from outbox.base.failures import short
+from outbox.base.failures import translate as translate
 
 T = TypeVar("T")
 
@@ -32,8 +38,12 @@ _log = logging.getLogger("aijobs.db")
 LOCK_WAIT_S = 3
 #: Connections are renewed before servers and firewalls close idle ones (DB-10), in seconds.
 RECYCLE_S = 1_500
+#: Tries to switch a new SQLite file to WAL; together about five seconds.
+_WAL_ATTEMPTS = 15
 #: Runs of one unit before its contention is reported; each is a whole fresh transaction (DB-12).
 MAX_RUNS = 8
+#: Lost connections in a row after which the database counts as away.
+_LOST_RUNS = 3
 
 _NAMING = {
     "ix": "ix_%(column_0_N_label)s",
@@ -160,13 +170,23 @@ def _prepare_postgresql(dbapi_connection: Any, _record: Any) -> None:
 def _prepare_sqlite(dbapi_connection: Any, _record: Any) -> None:
     # The driver would begin its own, deferred transactions; ours begin IMMEDIATE (DB-5).
     dbapi_connection.isolation_level = None
-    _execute(
-        dbapi_connection,
-        "PRAGMA busy_timeout = 5000",
-        "PRAGMA journal_mode = WAL",
-        "PRAGMA synchronous = FULL",
-        "PRAGMA foreign_keys = ON",
-    )
+    _execute(dbapi_connection, "PRAGMA busy_timeout = 5000")
+    _use_wal(dbapi_connection)
+    _execute(dbapi_connection, "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
+
+
+def _use_wal(dbapi_connection: Any) -> None:
+    """Switch the file to WAL.
+
+    SQLite's busy time-out does not hold for the switch, so of several processes that open a new file at
+    once some would fail; they try again instead (DB-5).
+    """
+    for attempt in range(1, _WAL_ATTEMPTS):
+        with suppress(sqlite3.OperationalError):
+            _execute(dbapi_connection, "PRAGMA journal_mode = WAL")
+            return
+        _pause(attempt)
+    _execute(dbapi_connection, "PRAGMA journal_mode = WAL")
 
 
 def _begin_sqlite(conn: sa.Connection) -> None:
@@ -209,62 +229,87 @@ class UnitOfWork:
         :class:`DatabaseContention`, :class:`DatabaseUnavailable` or :class:`CommitOutcomeUnknown`.
         """
         look = landed or (_not_stored if repeatable else None)
-        unknown = False
+        progress = _Progress()
         for run in range(1, self._max_runs + 1):
-            if unknown and look is not None:
-                found = self.read(look)
+            if progress.unknown and look is not None:
+                found = self._look(look)
                 if found is not None:
                     return found
-            committing = False
             try:
-                with self.engine.connect() as conn:
-                    with _ended(conn):
-                        result = unit(conn)
-                        committing = True
-                        conn.commit()
-                    return result
+                return self._once(unit, progress)
             except sa.exc.DBAPIError as error:
-                unknown = self._judge(error, run, committing, look is not None)
-            self._pause(run)
+                progress.unknown = self._judge(error, run, progress, look is not None)
+                progress.doubtful |= progress.unknown
+            _pause(run)
         raise AssertionError("unreachable: the last run returns or raises")
+
+    def _once(self, unit: Callable[[sa.Connection], T], progress: _Progress) -> T:
+        progress.committing = False
+        with self.engine.connect() as conn, _Ended(conn):
+            result = unit(conn)
+            progress.committing = True
+            conn.commit()
+            return result
+
+    def _look(self, look: Callable[[sa.Connection], T | None]) -> T | None:
+        try:
+            return self.read(look)
+        except DatabaseError as error:
+            raise CommitOutcomeUnknown() from error
 
     def read(self, look: Callable[[sa.Connection], T]) -> T:
         """Run ``look(conn)`` in a transaction that writes nothing (on SQLite it takes no write lock)."""
         for run in range(1, self._max_runs + 1):
             try:
-                with self._reader.connect() as conn, _ended(conn):
+                with self._reader.connect() as conn, _Ended(conn):
                     return look(conn)
             except sa.exc.DBAPIError as error:
-                self._judge(error, run, False, True)
-            self._pause(run)
+                self._judge(error, run, _Progress(), True)
+            _pause(run)
         raise AssertionError("unreachable: the last run returns or raises")
 
-    def _judge(self, error: sa.exc.DBAPIError, run: int, committing: bool, can_look: bool) -> bool:
+    def _judge(
+        self, error: sa.exc.DBAPIError, run: int, progress: _Progress, can_look: bool
+    ) -> bool:
         """Decide about a failed run: raise, or return whether the next run must look first."""
-        kind = classify(error)
-        last = run >= self._max_runs
+        kind, last = classify(error), run >= self._max_runs
         if kind == "lost":
-            if committing and not can_look:
+            if progress.committing and (last or not can_look):
                 raise CommitOutcomeUnknown() from error
-            if last or (run >= 3 and not committing):
-                raise DatabaseUnavailable(f"database connection lost: {_short(error)}") from error
-            return committing
+            if last or (run >= _LOST_RUNS and not progress.committing):
+                raise DatabaseUnavailable(f"database connection lost: {short(error)}") from error
+            return progress.committing
         if kind == "contention":
             if last:
-                raise DatabaseContention(f"gave up after {run} runs: {_short(error)}") from error
+                raise DatabaseContention(f"gave up after {run} runs: {short(error)}") from error
             return False
+        if progress.doubtful and not last and isinstance(error, sa.exc.IntegrityError):
+            # The run whose COMMIT was lost had not ended when it was looked for: its rows are in the way.
+            return True
         raise error
 
-    @staticmethod
-    def _pause(run: int) -> None:
-        time.sleep(exponential(run, base_ms=10, limit_ms=500, jitter=random.random) / 1000)
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the runs of one unit have come."""
+
+    #: The present run has sent COMMIT.
+    committing: bool = False
+    #: Whether the last run is stored is not known.
+    unknown: bool = False
+    #: That was so after some run.
+    doubtful: bool = False
+
+
+def _pause(run: int) -> None:
+    time.sleep(exponential(run, base_ms=10, limit_ms=500, jitter=random.random) / 1000)
 
 
 def _not_stored(_conn: sa.Connection) -> None:
     """Of a repeatable unit it need not be known whether it is stored."""
 
 
-class _ended:
+class _Ended:
     """Rolls the transaction back on the way out unless it was committed; errors of that are swallowed."""
 
     def __init__(self, conn: sa.Connection) -> None:
@@ -279,49 +324,3 @@ class _ended:
                 self._conn.rollback()
             except sa.exc.DBAPIError:
                 self._conn.invalidate()
-
-
-#: Errors after which the whole unit runs again. MySQL 1020 is what MariaDB 11.6+ says where older ones
-#: said nothing (DB-2); 1205 leaves the transaction open, so it is rolled back like a deadlock (CI-8).
-_MYSQL_CONTENTION = frozenset({1020, 1205, 1213, 1614, 3101})
-_MYSQL_LOST = frozenset({1053, 1077, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031})
-_POSTGRESQL_CONTENTION = frozenset({"40001", "40P01", "55P03", "25P02"})
-
-
-def classify(error: BaseException) -> str:
-    """What a database error means for the unit: "contention", "lost" (connection) or "other"."""
-    if not isinstance(error, sa.exc.DBAPIError):
-        return "other"
-    if error.connection_invalidated:
-        return "lost"
-    cause: Any = error.orig
-    state = getattr(cause, "sqlstate", None)
-    if state is not None:
-        if state in _POSTGRESQL_CONTENTION:
-            return "contention"
-        return "lost" if state[:2] in ("08", "57") and state != "57014" else "other"
-    if cause is not None and type(cause).__module__.startswith("psycopg"):
-        return "lost" if isinstance(error, sa.exc.OperationalError) else "other"
-    text = str(cause)
-    if "database is locked" in text or "database table is locked" in text:
-        return "contention"
-    if "unable to open database file" in text:
-        return "lost"
-    code = cause.args[0] if cause is not None and cause.args else None
-    if code in _MYSQL_CONTENTION:
-        return "contention"
-    return "lost" if code in _MYSQL_LOST or (code == 0 and isinstance(error, sa.exc.InterfaceError)) else "other"
-
-
-def translate(error: sa.exc.DBAPIError) -> DatabaseError:
-    """Our error for a database error that ended a unit."""
-    kind = classify(error)
-    cls = {"lost": DatabaseUnavailable, "contention": DatabaseContention}.get(kind, DatabaseError)
-    return cls(_short(error))
-
-
-def _short(error: sa.exc.DBAPIError) -> str:
-    """The driver's first line: never the statement or its values, which may hold a payload."""
-    cause = error.orig
-    code = cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else ""
-    return f"{type(cause).__name__} {code}".strip()

@@ -61,7 +61,7 @@ class Loop:
                 failures = 0
                 if not more and not self._stop.is_set():
                     self._idle(self._interval_ms)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - no failure ends a loop
                 failures += 1
                 _log.warning("%s: %s: %s", self.name, type(error).__name__, error)
                 _log.debug("%s failed", self.name, exc_info=error)

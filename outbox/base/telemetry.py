@@ -35,7 +35,7 @@ class Telemetry:
         for listener in self._listeners:
             try:
                 listener(name, {"count": count, **ids})
-            except Exception:
+            except Exception:  # noqa: BLE001 - it is not the work's failure
                 _log.exception("a telemetry listener failed on %s", name)
 
     def count(self, name: str) -> int:
