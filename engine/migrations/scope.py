@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from engine.idempotency.models import IdempotencyRecord
 from engine.intake.models import AdmissionCounter
+from engine.lifecycle.audit import AuditLog
 from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput, AiJobSnapshot
+from engine.lifecycle.queues import QueueControl
 from engine.resources.credential_store import UserCredential
+from engine.streams.models import StreamChunk
 from engine.usage.models import AiUsageLog
 from outbox.base.db import Base
 from outbox.models import InboxEvent, OutboxEvent
@@ -31,6 +35,10 @@ MODELS: Final[tuple[type[Base], ...]] = (
     Flashcard,
     QuizQuestion,
     LearningAnalysis,
+    IdempotencyRecord,
+    StreamChunk,
+    QueueControl,
+    AuditLog,
 )
 METADATA: Final = Base.metadata
 TABLES: Final = frozenset(model.__tablename__ for model in MODELS)

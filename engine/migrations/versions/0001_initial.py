@@ -28,6 +28,10 @@ def upgrade() -> None:
     _flashcard()
     _quiz_question()
     _learning_analysis()
+    _idempotency()
+    _stream()
+    _queue_control()
+    _audit()
 
 
 def _column(name: str, type_: c.Type, *, null: bool = False) -> sa.Column[object]:
@@ -281,4 +285,73 @@ def _learning_analysis() -> None:
         _column("matched", c.long_text()),
         _column("missing", c.long_text()),
         _column("feedback", c.long_text()),
+    )
+
+
+def _idempotency() -> None:
+    create_table(
+        "idempotency_record",
+        _column("id", c.uuid()),
+        _column("caller", c.text(128)),
+        _column("route", c.text(255)),
+        _column("idempotency_key", c.text(255)),
+        _column("digest", c.digest()),
+        _column("fingerprint", c.digest()),
+        _column("status", c.name(16)),
+        _column("claim_token", c.uuid(), null=True),
+        _column("lease_until", c.moment(), null=True),
+        _column("sent_at", c.moment(), null=True),
+        _column("job_id", c.uuid(), null=True),
+        _column("answer_status", sa.Integer(), null=True),
+        _column("answer_type", c.text(255), null=True),
+        _column("answer_headers", c.long_text(), null=True),
+        _column("answer_body", c.long_bytes(), null=True),
+        _column("created_at", c.moment()),
+        _column("completed_at", c.moment(), null=True),
+        _column("expires_at", c.moment()),
+        unique=[["digest"]],
+        indexes={"ix_idempotency_record_expires": ["expires_at"]},
+    )
+
+
+def _stream() -> None:
+    create_table(
+        "stream_chunk",
+        _column("job_id", c.uuid()),
+        _column("epoch", sa.Integer()),
+        _column("seq", sa.Integer()),
+        _column("content", c.long_text()),
+        _column("created_at", c.moment()),
+        key=["job_id", "epoch", "seq"],
+        indexes={"ix_stream_chunk_created": ["created_at"]},
+    )
+
+
+def _queue_control() -> None:
+    create_table(
+        "queue_control",
+        _column("name", c.name(32)),
+        _column("paused_by", c.text(128)),
+        _column("reason", c.text(255)),
+        _column("paused_at", c.moment()),
+        _column("paused_until", c.moment(), null=True),
+        key=["name"],
+    )
+
+
+def _audit() -> None:
+    create_table(
+        "audit_log",
+        _column("id", c.uuid()),
+        _column("at", c.moment()),
+        _column("actor", c.text(128)),
+        _column("edge", c.name(16)),
+        _column("verb", c.name(64)),
+        _column("object_type", c.name(32)),
+        _column("object_id", c.text(255)),
+        _column("reason", c.text(255), null=True),
+        _column("result", c.name(64)),
+        _column("request_id", c.text(64), null=True),
+        _column("detail", c.long_text(), null=True),
+        indexes={"ix_audit_log_object": ["object_type", "object_id", "id"]},
     )
