@@ -17,8 +17,8 @@ from outbox.errors import InvalidTicketId
 QUEUE_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 JOB_TYPE = re.compile(r"[a-z][a-z0-9_]{1,63}")
 _HEX = re.compile(r"[0-9a-f]{32}")
-#: Separator and hex digits at the end: a fixed length, so a job type may itself hold "__".
-_TAIL = 34
+#: Of the job id at the end.
+_DIGITS = 32
 
 
 class TicketKey(NamedTuple):
@@ -42,12 +42,19 @@ def parse_ticket_id(text: str) -> TicketKey:
 
     Raises :class:`InvalidTicketId` for anything that :func:`ticket_id` cannot have made.
     """
-    queue_name, found, _ = text.partition("__")  # a queue name holds no underscore
-    job_type, tail = text[len(queue_name) + 2 : -_TAIL], text[-_TAIL:]
-    if not (found and tail.startswith("__") and _HEX.fullmatch(tail[2:])):
+    head, tail = text[:-_DIGITS], text[-_DIGITS:]
+    if not _HEX.fullmatch(tail):
         raise InvalidTicketId("This is not a ticket id.", ticket_id=text)
-    _head(queue_name, job_type)
-    return TicketKey(queue_name, job_type, UUID(hex=tail[2:]))
+    return TicketKey(*_names(head), UUID(int=int(tail, 16)))
+
+
+@lru_cache(maxsize=4096)
+def _names(head: str) -> tuple[str, str]:
+    queue_name, _, rest = head.partition("__")  # a queue name holds no underscore
+    job_type = rest.removesuffix("__")  # a fixed end, so a job type may itself hold "__"
+    if _head(queue_name, job_type) != head:
+        raise InvalidTicketId("This is not a ticket id.", ticket_id=head)
+    return queue_name, job_type
 
 
 @lru_cache(maxsize=4096)

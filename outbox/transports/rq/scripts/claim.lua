@@ -17,8 +17,8 @@ local function hand_out(id, job, found)
   local handouts = tonumber(found[4] or '0') + 1
   redis.call('HSET', job, 'status', 'started', 'started_at', stamp, 'last_heartbeat', stamp,
     'worker_name', ARGV[6], 'aq_execution', execution, 'aq_handouts', handouts)
-  redis.call('HSET', prefix .. ':execution:' .. member, 'id', execution, 'job_id', id,
-    'created_at', at, 'last_heartbeat', at, 'worker_name', ARGV[6])
+  redis.call('HSET', prefix .. ':execution:' .. member, 'job_id', id, 'created_at', at,
+    'last_heartbeat', at, 'worker_name', ARGV[6])
   redis.call('PEXPIRE', prefix .. ':execution:' .. member, held + 60000)
   claimed[#claimed + 1] = member
   scored[#scored + 1] = ends
