@@ -11,7 +11,7 @@ import pytest
 from outbox.transports.base import SteerableTransport
 from outbox.transports.factory import open_transport
 from outbox.transports.rq import RqTransport
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, free_port
 
 pytest.register_assert_rewrite("outbox.transports.conformance")
 
@@ -38,3 +38,12 @@ def rq_transport(redis_server: RedisServer) -> Iterator[RqTransport]:
     transport = RqTransport(redis_server.url)
     yield transport
     transport.close()
+
+
+@pytest.fixture
+def bare_cluster() -> Iterator[RedisServer]:
+    """A cluster of one node that owns no slot yet."""
+    # the bus's default port is the server's + 10000, which may be beyond the last one
+    options = {"cluster-enabled": "yes", "cluster-port": str(free_port())}
+    with RedisServer(options=options) as server:
+        yield server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -207,12 +207,12 @@ class TestPrefix(Conversation):
     PREFIX = "{shop}:test"
 
     @pytest.fixture
-    def cluster(self) -> Iterator[RedisServer]:
+    def cluster(self, bare_cluster: RedisServer) -> RedisServer:
         """One node that owns every slot and still refuses calls over two slots."""
-        with RedisServer(options={"cluster-enabled": "yes"}) as server, server.client() as client:
+        with bare_cluster.client() as client:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-            eventually(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
-            yield server
+            eventually(lambda: client.cluster("INFO")["cluster_state"] == "ok")
+        return bare_cluster
 
     def test_no_key_stands_outside_the_prefix(
         self, redis_server: RedisServer, redis_client: redis.Redis

@@ -272,12 +272,11 @@ class TestTR9FailoverAndRestart(Conversation):
         assert reason(lambda: transport.depth([QUEUE])) == "masterdown"
         transport.close()
 
-    def test_a_cluster_without_slots_is_unavailable(self) -> None:
-        with RedisServer(options={"cluster-enabled": "yes"}) as server:
-            transport = RqTransport(server.url, prefix="{aijobs}")
+    def test_a_cluster_without_slots_is_unavailable(self, bare_cluster: RedisServer) -> None:
+        transport = RqTransport(bare_cluster.url, prefix="{aijobs}")
 
-            assert reason(lambda: transport.depth([QUEUE])) == "clusterdown"
-            transport.close()
+        assert reason(lambda: transport.depth([QUEUE])) == "clusterdown"
+        transport.close()
 
     def test_a_sleeper_hears_that_its_server_died(
         self, transport: RqTransport, redis_server: RedisServer, redis_client: redis.Redis
