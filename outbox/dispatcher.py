@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from outbox.base.backoff import exponential
 from outbox.base.clock import wall_clock_ms
 from outbox.base.db import UnitOfWork
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TicketRefused, TransportUnavailable
 from outbox.events import ClaimedEvent, EventType
@@ -97,6 +98,7 @@ class OutboxDispatcher:
             return False
         found = self._claim(room)
         if found.claims:
+            point(Point.DISPATCHER_AFTER_CLAIM)
             self._put(found)
         return found.full
 
@@ -137,6 +139,7 @@ class OutboxDispatcher:
             self._give_back(found, error)
             self._open_breaker(error)
             return
+        point(Point.DISPATCHER_AFTER_PUT)
         self._outages = 0
         refused = {e.id: a for e, a in zip(found.events, answers, strict=True) if isinstance(a, TicketRefused)}
         for token, events in found.claims:
@@ -156,6 +159,7 @@ class OutboxDispatcher:
 
         # Should the answer to COMMIT be lost, marking again changes nothing.
         marked = self._uow.run(mark, repeatable=True)
+        point(Point.DISPATCHER_AFTER_MARK)
         self._telemetry.emit("outbox.published", marked)
         if marked != len(ids):
             self._telemetry.emit("outbox.claim_lost", len(ids) - marked)

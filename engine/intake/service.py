@@ -35,6 +35,7 @@ from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
 from outbox.base.canonical import parse
 from outbox.base.db import UnitOfWork
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.transports.base import Transport
@@ -132,6 +133,7 @@ class AiJobService:
         made = self._uow.run(
             lambda conn: self._writer.write(conn, drafts), landed=lambda conn: self._writer.landed(conn, drafts)
         )
+        point(Point.CREATE_AFTER_COMMIT)
         self._wake.send()
         return made
 

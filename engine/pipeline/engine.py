@@ -30,6 +30,7 @@ from engine.usage.repository import UsageRepository
 from outbox.base.backoff import exponential
 from outbox.base.db import UnitOfWork
 from outbox.base.errors import CommitOutcomeUnknown, DatabaseContention, DatabaseUnavailable
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from registry.job import StartReason
 
@@ -111,7 +112,9 @@ class AiJobExecutionEngine:
         """One attempt; returns the next one's work, or how it ended."""
         try:
             resolved = await self._resolve(work)
+            point(Point.WORKER_BEFORE_EXECUTE)
             produced = await self._executor.execute(resolved)
+            point(Point.WORKER_AFTER_EXECUTE)
             executed()
             return await self._project(produced)
         except Aborted as stop:
@@ -201,7 +204,10 @@ class AiJobExecutionEngine:
     # -------------------------------------------------------------- writing through outages
 
     async def _write(self, write: Callable[[], T]) -> T:
-        return await self._persist(lambda: self._threaded(write))
+        point(Point.WORKER_BEFORE_SETTLE)
+        written = await self._persist(lambda: self._threaded(write))
+        point(Point.WORKER_AFTER_SETTLE)
+        return written
 
     async def _persist(self, write: Callable[[], asyncio.Future[T]]) -> T:
         """Write through a database outage: what was paid for is not thrown away because of it."""

@@ -20,6 +20,7 @@ from engine.pipeline.work import Abort, Aborted, Work
 from engine.providers.base import AiProvider, GenerateRequest, GenerateResult, Message, Usage
 from engine.resources.credentials import Credential
 from engine.usage.repository import Intent, Settlement
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from registry.errors import AiJobsError
 
@@ -76,6 +77,7 @@ class Gateway:
             on_delta=on_delta,
         )
         await self._intend(request)
+        point(Point.WORKER_BEFORE_CALL)
         return await self._call(request, self._calls)
 
     def _operation_id(self) -> str:
@@ -110,6 +112,7 @@ class Gateway:
             await self._settle(call_no, began, error.details.get("usage"), error_code=error.code)
             raise
         switch.calls_in_flight -= 1
+        point(Point.WORKER_AFTER_CALL)
         await self._settle(call_no, began, result.usage, result=result)
         self._work.switch.check()
         return result

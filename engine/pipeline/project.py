@@ -20,6 +20,7 @@ from engine.pipeline.work import Produced, Work
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
 from outbox.base.errors import DatabaseError
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from projectors.projection import project_output
 from projectors.registry import ProjectorRegistry
@@ -106,10 +107,12 @@ class Projection:
         if key is not None:
             projector = self._projectors.get(key)
             project_output(conn, projector, produced.work.job, produced.value, self._clock)
+            point(Point.WORKER_IN_PROJECTOR)
 
     def _store(self, conn: sa.Connection, batch: Sequence[Produced]) -> None:
         self._outputs.insert(conn, [(p.work.job.id, p.output) for p in batch])
         self._endings.announce(conn, [ended(p.work) for p in batch], LifecycleStatus.SUCCEEDED)
+        point(Point.WORKER_BEFORE_COMMIT)
 
     def _refused(self, conn: sa.Connection, work: Work) -> Ending:
         if self._lifecycle.ended_by(conn, work.lease, LifecycleStatus.SUCCEEDED):

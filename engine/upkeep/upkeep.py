@@ -30,6 +30,7 @@ from engine.usage.repository import UsageRepository
 from outbox import queries
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.events import EventType, NewEvent
@@ -97,11 +98,14 @@ class Upkeep:
         """Look at overdue jobs; returns whether there are more of them than one batch."""
         limit = self._options.batch
         overdue = self._uow.read(lambda conn: views.overdue(conn, self._clock, limit=limit))
+        if overdue:
+            point(Point.UPKEEP_AFTER_READ)
         idle = []
         for job in overdue:
             match remedy(job):
                 case Remedy.TAKE_OVER:
                     self._uow.run(lambda conn, job=job: self._take_over(conn, job), repeatable=True)  # type: ignore[misc]
+                    point(Point.UPKEEP_AFTER_TAKE_OVER)
                 case Remedy.END_FAILED:
                     self._end(job, LifecycleStatus.FAILED)
                 case Remedy.END_CANCELLED:
@@ -162,6 +166,7 @@ class Upkeep:
             self._uow.run(lambda conn: self._later(conn, sorted(rest)), repeatable=True)
         for job in gone:
             self._uow.run(lambda conn, job=job: self._redeliver(conn, job), repeatable=True)  # type: ignore[misc]
+            point(Point.UPKEEP_AFTER_REDELIVER)
 
     def _redeliver(self, conn: sa.Connection, job: Overdue) -> None:
         number = self._lifecycle.redeliver(

@@ -12,6 +12,7 @@ from engine.pipeline.work import Work
 from engine.worker.tickets import Tickets
 from outbox.base.backoff import exponential
 from outbox.base.errors import DatabaseError
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.transports.base import MAX_CLAIM, Delivery, Settlement, Transport
@@ -103,11 +104,14 @@ class Fetcher:
             deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
         if not deliveries:
             return [], Prepared()
+        point(Point.WORKER_AFTER_TICKET)
         try:
             prepared = self._preparer.prepare(self.queue, deliveries)
         except DatabaseError:
             self._tickets.defer([(delivery, 1_000) for delivery in deliveries])
             raise
+        if prepared.claimed:
+            point(Point.WORKER_AFTER_CLAIM)
         if prepared.settled:
             self._tickets.settle([(delivery, Settlement.FINISHED) for delivery in prepared.settled])
         self._tickets.defer(prepared.deferred)

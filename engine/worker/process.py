@@ -29,6 +29,7 @@ from engine.pipeline.work import Abort, Work
 from engine.worker.fetcher import Fetcher
 from engine.worker.tickets import Tickets
 from outbox.base.loop import Loop
+from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.transports.base import Delivery, Settlement, Transport
@@ -153,6 +154,7 @@ class WorkerProcess:
     async def _drain(self) -> None:
         """Wait for running jobs; hand back those that the grace, or a second stop, does not leave time for."""
         assert self._stop_asked is not None and self._loop is not None
+        point(Point.SHUTDOWN_DRAINING)
         deadline = self._loop.time() + self._grace_s
         while self._running and self._stops < 2:
             left = deadline - self._loop.time()
@@ -168,10 +170,14 @@ class WorkerProcess:
                 for wait in waits:
                     wait.cancel()
         self._handed_back = bool(self._running)
+        if self._handed_back:
+            point(Point.SHUTDOWN_BEFORE_HAND_BACK)
         for work in list(self._running.values()):
             work.switch.trip(Abort.SHUTDOWN)
         while self._running:
             await asyncio.sleep(0.01)
+        if self._handed_back:
+            point(Point.SHUTDOWN_AFTER_HAND_BACK)
 
     async def _idle(self) -> None:
         while self._running:
@@ -218,6 +224,7 @@ class WorkerProcess:
         self._hold(work)
         try:
             ending = await engine.run(work, executed=slot.free, moved=self._hold)
+            point(Point.WORKER_AFTER_COMMIT)
             if work.delivery is not None:
                 settling.submit((work.delivery, SETTLEMENTS[ending]))
         except Exception:

@@ -10,5 +10,6 @@
     ids ......... UUIDv7, made before the insert
     loop ........ a loop is one round plus a runner
     backoff ..... growing waits with jitter, as a pure function
+    points ...... where a drill may kill a process; nothing in production
     telemetry ... facts are emitted, others format them
 """
