@@ -30,15 +30,15 @@ _JOBS = sa.bindparam("job_ids", expanding=True, type_=_C.aggregate_id.type)
 _INSERT = RowInsert(
     _EVENT,
     ["id", "event_type", "aggregate_id", "job_type", "queue_name", "subscriber", "priority", "delivery_no",
-     "traceparent", "dedupe_digest", "payload", "status", "attempt_count"],
+     "traceparent", "dedupe_digest", "payload", "status"],
     expressions={
         "deliver_score": score_expression(),
         "available_at": sa.func.coalesce(
             sa.bindparam("available_at", type_=_C.available_at.type), stamp("available_us")
         ),
         "created_at": stamp("now_us"),
-        "published_at": sa.bindparam("published_at", type_=_C.published_at.type),
     },
+    constants={"attempt_count": 0},
 )  # fmt: skip
 
 _CLAIMED = (
@@ -196,10 +196,8 @@ class OutboxRepository:
             "dedupe_digest": event.dedupe_digest,
             "payload": canonical_bytes(event.payload).decode(),
             "status": (EventStatus.PUBLISHED if event.published else EventStatus.PENDING).value,
-            "attempt_count": 0,
             "available_at": event.available_at,
             "available_us": self._clock.us(event.delay_ms),
-            "published_at": None,
             **self._score.parameters(event),
         }
 

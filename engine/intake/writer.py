@@ -80,22 +80,27 @@ class DraftWriter:
 
     def _insert(self, conn: sa.Connection, drafts: Sequence[Draft]) -> dict[UUID, Birth]:
         """Insert job rows; returns those that are ours, without the ones that a rival was faster with."""
-        self._lifecycle.insert(conn, [d.job for d in drafts])
-        unkeyed = [d.job.id for d in drafts if d.job.idempotency_digest is None]
-        born = {row.id: row for row in self._lifecycle.births(conn, unkeyed)}
-        keyed = {d.job.idempotency_digest: d for d in drafts if d.job.idempotency_digest is not None}
-        if not keyed:
-            return born
-        winners = self._lifecycle.holders(conn, list(keyed), locking=True)
-        ours = {w.id: w for digest, w in winners.items() if w.id == keyed[digest].job.id}
+        born = {row.id: row for row in self._lifecycle.insert(conn, [d.job for d in drafts])}
+        losers = {
+            d.job.idempotency_digest: d
+            for d in drafts
+            if d.job.idempotency_digest is not None and d.job.id not in born
+        }
+        if losers:
+            self._refuse_lost_conflicts(conn, losers, born)
+        return born
+
+    def _refuse_lost_conflicts(
+        self, conn: sa.Connection, losers: Mapping[bytes, Draft], born: Mapping[UUID, Birth]
+    ) -> None:
+        """A rival was faster with some keys: fine with the same request, refused with another."""
         try:
-            for digest, winner in winners.items():
-                _refuse_conflict(keyed[digest], winner)
+            for digest, winner in self._lifecycle.holders(conn, list(losers), locking=True).items():
+                _refuse_conflict(losers[digest], winner)
         except IdempotencyConflictError:
             # The caller may catch this and commit; no job may be left without its event.
-            self._lifecycle.withdraw(conn, [*born, *ours])
+            self._lifecycle.withdraw(conn, list(born))
             raise
-        return born | ours
 
     # -------------------------------------------------------------- answering
 

@@ -29,9 +29,18 @@ class AiJobLifecycleRepository:
 
     # -------------------------------------------------------------- creating
 
-    def insert(self, conn: sa.Connection, jobs: Sequence[NewJob]) -> None:
-        """-> queued. A row whose idempotency digest exists already is left out without an error (CI-1)."""
-        sql.INSERT_JOB.execute(conn, [job.row() for job in jobs], now_us=self._clock.us())
+    def insert(self, conn: sa.Connection, jobs: Sequence[NewJob]) -> list[sql.Birth]:
+        """-> queued; returns the rows that are there now under the ids of ``jobs``.
+
+        A row whose idempotency digest exists already is left out without an error (CI-1).
+        """
+        rows = [job.row() for job in jobs]
+        if sql.INSERT_JOB.returns(conn):
+            found = [_birth(row) for row in sql.INSERT_JOB.fetch(conn, rows, now_us=self._clock.us())]
+            ours = {job.id for job in jobs}
+            return [birth for birth in found if birth.id in ours]
+        sql.INSERT_JOB.execute(conn, rows, now_us=self._clock.us())
+        return self.births(conn, [job.id for job in jobs])
 
     def births(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> list[sql.Birth]:
         """What the database stamped on those of ``job_ids`` that exist."""
@@ -308,9 +317,8 @@ class AiJobLifecycleRepository:
 
 
 def _birth(row: Any) -> sql.Birth:
-    digest = row.idempotency_digest
-    exact = None if digest is None else bytes(digest)
-    return sql.Birth(row.id, exact, bytes(row.request_fingerprint), *row[3:])
+    job_id, digest, fingerprint, *rest = row
+    return sql.Birth(job_id, None if digest is None else bytes(digest), bytes(fingerprint), *rest)
 
 
 def _candidate(row: Any) -> Candidate:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from engine.lifecycle.models import AiJob, AiJobClaim
 from engine.lifecycle.states import LEGACY, LEGACY_CANCEL_REQUESTED, OUTCOMES, TIMED_WAITS
-from engine.lifecycle.values import NewJob
+from engine.lifecycle.values import BIRTH, NewJob
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import moment, stamp
 from registry.job import LifecycleStatus, StartReason
@@ -83,15 +83,16 @@ _LEASE_ENDED = sa.and_(_C.lock_until.is_not(None), _C.lock_until <= moment("now_
 
 INSERT_JOB = RowInsert(
     _JOB,
-    [name for name in NewJob.__dataclass_fields__ if name != "available_at"]
-    + ["lifecycle_status", "status", "progress", "attempt_count", "start_reason", "epoch", "delivery_no"],
+    [name for name in NewJob.__dataclass_fields__ if name != "available_at"],
     expressions={
         "available_at": sa.func.coalesce(
             sa.bindparam("available_at", type_=_C.available_at.type), stamp("now_us")
         ),
         "created_at": stamp("now_us"),
     },
+    constants=BIRTH,
     unless_exists="idempotency_digest",
+    returning=Birth._fields,
 )
 
 INSERT_CLAIM = RowInsert(

@@ -38,13 +38,14 @@ class NewJob:
     traceparent: str | None
 
     def row(self) -> dict[str, Any]:
-        """The insert's values; what every new job shares comes from :data:`_BIRTH`."""
-        return {name: getattr(self, name) for name in _COLUMNS} | _BIRTH
+        """The insert's values; what every new job shares stands in :data:`BIRTH`."""
+        return {name: getattr(self, name) for name in _COLUMNS}
 
 
 _COLUMNS = tuple(NewJob.__dataclass_fields__)
 
-_BIRTH: dict[str, Any] = {
+#: What every new job begins with.
+BIRTH: dict[str, str | int] = {
     "lifecycle_status": LifecycleStatus.QUEUED.value,
     "status": LEGACY[LifecycleStatus.QUEUED],
     "progress": 0,

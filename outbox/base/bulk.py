@@ -7,12 +7,14 @@ through the same column types as ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
+
+from outbox.base.types import BinaryUuid
 
 #: Rows a statement holds at most: keeps packets far below max_allowed_packet and parameters below limits.
 MAX_ROWS = 500
@@ -23,29 +25,44 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
+    """One dialect's text: the VALUES group as literal pieces around the names of its values."""
+
     prefix: str
-    group: str
-    suffix: str
+    pieces: tuple[str, ...]
     names: tuple[str, ...]
-    processors: tuple[Callable[[Any], Any] | None, ...]
+    suffix: str
+    placeholder: str
+    processors: Mapping[str, Callable[[Any], Any] | None]
+    results: tuple[Callable[[Any], Any] | None, ...]
 
-    def parameters(self, rows: Iterable[Row], shared: Row) -> tuple[Any, ...]:
-        columns = list(zip(self.names, self.processors, strict=True))
-        return tuple(_value(row, shared, name, process) for row in rows for name, process in columns)
+    def group(self, shared: Mapping[str, int]) -> tuple[str, list[str]]:
+        """The VALUES group with the shared numbers written out, and the names that stay parameters."""
+        text, open_names = [self.pieces[0]], []
+        for name, piece in zip(self.names, self.pieces[1:], strict=True):
+            if name in shared:
+                # A number of ours, the same for all rows: as text it costs no parameter per row.
+                text.append(str(int(shared[name])))
+            else:
+                text.append(self.placeholder)
+                open_names.append(name)
+            text.append(piece)
+        return "".join(text), open_names
 
-
-def _value(row: Row, shared: Row, name: str, process: Callable[[Any], Any] | None) -> Any:
-    value = row[name] if name in row else shared[name]
-    return process(value) if process is not None else value
+    def parameters(self, rows: Iterable[Row], names: Sequence[str]) -> tuple[Any, ...]:
+        columns = [(name, self.processors[name]) for name in names]
+        return tuple(
+            row[name] if process is None else process(row[name]) for row in rows for name, process in columns
+        )
 
 
 class RowInsert:
     """An INSERT of any number of rows into ``table``.
 
-    ``expressions`` gives columns whose value is SQL (the database's time, say); their bound parameters are
-    taken from each row, or from the values shared by all rows. With ``unless_exists`` a row whose value of
-    that unique column is there already is left out without an error and without a change (design 7); a row
-    that repeats another key is an error on PostgreSQL and SQLite, while MySQL leaves it out as well.
+    ``columns`` take a parameter from each row. ``expressions`` gives columns whose value is SQL (the
+    database's time, say): their bound parameters come from each row too, or are numbers shared by all rows.
+    ``constants`` are the same for every row ever. With ``unless_exists`` a row whose value of that unique
+    column is there already is left out without an error and without a change (design 7); a row that repeats
+    another key is an error on PostgreSQL and SQLite, while MySQL leaves it out as well.
     """
 
     def __init__(
@@ -54,58 +71,107 @@ class RowInsert:
         columns: Sequence[str],
         *,
         expressions: Mapping[str, sa.ColumnElement[Any]] | None = None,
+        constants: Mapping[str, str | int] | None = None,
         unless_exists: str | None = None,
+        returning: Sequence[str] = (),
     ) -> None:
         self._table = table
-        self._values: dict[str, Any] = {name: sa.bindparam(name) for name in columns} | dict(expressions or {})
+        self._columns = tuple(columns)
+        self._expressions = dict(expressions or {})
+        self._constants = dict(constants or {})
         self._unless_exists = unless_exists
+        self._returning = tuple(returning)
         self._by_dialect: dict[str, _Compiled] = {}
 
-    def execute(self, conn: sa.Connection, rows: Sequence[Row], **shared: Any) -> int:
+    def execute(self, conn: sa.Connection, rows: Sequence[Row], **shared: int) -> int:
         """Insert ``rows`` in the caller's transaction; returns the driver's row count."""
-        compiled = self._compiled(conn.dialect)
-        step = max(1, min(MAX_ROWS, _MAX_PARAMETERS // max(1, len(compiled.names))))
-        return sum(
-            self._insert(conn, compiled, rows[start : start + step], shared)
-            for start in range(0, len(rows), step)
-        )
+        return sum(result.rowcount for result in self._run(conn, rows, shared))
 
-    def _insert(self, conn: sa.Connection, compiled: _Compiled, rows: Sequence[Row], shared: Row) -> int:
-        statement = compiled.prefix + ", ".join([compiled.group] * len(rows)) + compiled.suffix
-        return conn.exec_driver_sql(statement, compiled.parameters(rows, shared)).rowcount
+    def returns(self, conn: sa.Connection) -> bool:
+        """Whether this database can answer an INSERT with its rows; MySQL cannot."""
+        return bool(self._returning) and conn.dialect.insert_returning
+
+    def fetch(self, conn: sa.Connection, rows: Sequence[Row], **shared: int) -> list[tuple[Any, ...]]:
+        """Insert ``rows`` and return the ``returning`` columns of each that the database reports.
+
+        A row left out because of ``unless_exists`` is not reported, or, on MariaDB, as it stands there.
+        """
+        processors = self._compiled(conn.dialect).results
+        return [
+            tuple(v if p is None else p(v) for v, p in zip(row, processors, strict=True))
+            for result in self._run(conn, rows, shared)
+            for row in result.fetchall()
+        ]
+
+    def _run(
+        self, conn: sa.Connection, rows: Sequence[Row], shared: Mapping[str, int]
+    ) -> Iterator[sa.CursorResult[Any]]:
+        compiled = self._compiled(conn.dialect)
+        group, names = compiled.group(shared)
+        step = max(1, min(MAX_ROWS, _MAX_PARAMETERS // max(1, len(names))))
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            statement = compiled.prefix + ", ".join([group] * len(part)) + compiled.suffix
+            yield conn.exec_driver_sql(statement, compiled.parameters(part, names))
+
+    # -------------------------------------------------------------- compiling, once per dialect
 
     def _compiled(self, dialect: sa.Dialect) -> _Compiled:
-        found = self._by_dialect.get(dialect.name)
+        key = f"{dialect.name}+{dialect.driver}{dialect.insert_returning}"
+        found = self._by_dialect.get(key)
         if found is None:
-            found = self._by_dialect[dialect.name] = self._compile(dialect)
+            found = self._by_dialect[key] = self._compile(dialect)
         return found
 
     def _compile(self, dialect: sa.Dialect) -> _Compiled:
         positional = _positional(dialect)
-        compiled = self._insert_statement.compile(dialect=positional)
+        compiled = sa.insert(self._table).values(self._values()).inline().compile(dialect=positional)
         head, values, group = str(compiled).partition(" VALUES ")
+        placeholder = "?" if dialect.name == "sqlite" else "%s"
         names = tuple(compiled.positiontup or ())
-        processors = tuple(
-            compiled.binds[name].type.dialect_impl(positional).bind_processor(positional)
-            for name in names
+        answered = self._returning if dialect.insert_returning else ()
+        return _Compiled(
+            prefix=head + values,
+            pieces=tuple(group.split(placeholder)),
+            names=names,
+            suffix=self._on_conflict(dialect) + (f" RETURNING {', '.join(answered)}" if answered else ""),
+            placeholder=placeholder,
+            processors={name: _binder(compiled.binds[name].type, positional) for name in names},
+            results=tuple(_reader(self._table.c[name].type, dialect) for name in answered),
         )
-        return _Compiled(head + values, group, self._suffix(dialect), names, processors)
 
-    @cached_property
-    def _insert_statement(self) -> sa.Insert:
-        typed = {
-            name: sa.bindparam(name, type_=self._table.c[name].type) if isinstance(v, sa.BindParameter) else v
-            for name, v in self._values.items()
+    def _values(self) -> dict[str, Any]:
+        typed = {name: sa.bindparam(name, type_=self._table.c[name].type) for name in self._columns}
+        fixed: dict[str, Any] = {
+            name: sa.literal_column(str(value) if isinstance(value, int) else f"'{value}'")
+            for name, value in self._constants.items()
         }
-        return sa.insert(self._table).values(typed).inline()
+        return {**typed, **self._expressions, **fixed}
 
-    def _suffix(self, dialect: sa.Dialect) -> str:
+    def _on_conflict(self, dialect: sa.Dialect) -> str:
         if self._unless_exists is None:
             return ""
         if dialect.name in ("mysql", "mariadb"):
             # A no-op update swallows only the duplicate; INSERT IGNORE would also cut long text (CI-4).
             return f" ON DUPLICATE KEY UPDATE {self._unless_exists} = {self._table.name}.{self._unless_exists}"
         return f" ON CONFLICT ({self._unless_exists}) DO NOTHING"
+
+
+def _binder(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+    if isinstance(type_, BinaryUuid):
+        # The hottest of all: without the layers of a type decorator.
+        return None if dialect.name == "postgresql" else _uuid_bytes
+    process: Callable[[Any], Any] | None = type_.dialect_impl(dialect).bind_processor(dialect)
+    return process
+
+
+def _uuid_bytes(value: UUID | None) -> bytes | None:
+    return None if value is None else value.bytes
+
+
+def _reader(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+    process: Callable[[Any], Any] | None = type_.dialect_impl(dialect).result_processor(dialect, None)
+    return process
 
 
 def _positional(dialect: sa.Dialect) -> sa.Dialect:
