@@ -15,7 +15,7 @@ from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
 from typing import TypeVar
 
-from engine.errors import ProviderOutcomeUnknown
+from engine.errors import JobTimeout, ProviderOutcomeUnknown
 from engine.lifecycle.lease import Claim
 from engine.lifecycle.values import Failure
 from engine.pipeline.batcher import Batcher
@@ -118,6 +118,8 @@ class AiJobExecutionEngine:
             executed()
             return await self._project(produced)
         except Aborted as stop:
+            if stop.reason is Abort.TIMEOUT:
+                return await self._failed(work, JobTimeout())
             return await self._stopped(work, stop.reason)
         except Exception as error:  # noqa: BLE001 - the one place where a job's error becomes a decision
             return await self._failed(work, error)

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engine.errors import JobTimeout, OutputInvalid, OutputNotStorable, OutputTooLarge
+from engine.errors import HandlerError, JobTimeout, OutputInvalid, OutputNotStorable, OutputTooLarge
 from engine.lifecycle.outputs import Output
 from engine.pipeline.context import JobContext
 from engine.pipeline.work import Abort, Aborted, Produced, Resolved
@@ -88,8 +88,7 @@ async def _within(limit_s: float, resolved: Resolved, attempt: Awaitable[Produce
     try:
         await asyncio.wait({task, stopped}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            produced: Produced = task.result()
-            return produced
+            return _result(task)
         reason = switch.reason or Abort.TIMEOUT
         switch.trip(reason)
         task.cancel()
@@ -105,6 +104,14 @@ async def _within(limit_s: float, resolved: Resolved, attempt: Awaitable[Produce
             task.exception()
 
 
+def _result(task: asyncio.Future[Any]) -> Produced:
+    if task.cancelled():
+        # Not by us: the handler has cancelled itself.
+        raise HandlerError("the handler was cancelled from inside")
+    produced: Produced = task.result()
+    return produced
+
+
 def _forget(task: asyncio.Future[Any]) -> None:
     """Take the result of an abandoned handler, so that nobody complains that it was never looked at."""
     if not task.cancelled():
@@ -115,9 +122,13 @@ async def _call(resolved: Resolved, context: JobContext[Any]) -> Any:
     handler = resolved.work.definition.handler
     if handler is None:
         return await context.generate(schema=resolved.work.definition.output.model)
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
-        return await handler(context)
-    return await _in_thread(handler, context)
+    try:
+        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+            return await handler(context)
+        return await _in_thread(handler, context)
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        # On the event loop these would end the process, and every other job's attempt with it.
+        raise HandlerError(f"the handler raised {type(error).__name__}") from None
 
 
 async def _in_thread(handler: Callable[[Any], Any], context: JobContext[Any]) -> Any:
@@ -140,7 +151,7 @@ async def _in_thread(handler: Callable[[Any], Any], context: JobContext[Any]) ->
         try:
             result = inherited.run(handler, context)
         except BaseException as error:  # noqa: BLE001 - it is carried over to the loop
-            failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
+            failure = error if _can_cross(error) else HandlerError(f"the handler raised {type(error).__name__}")
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
@@ -150,6 +161,11 @@ async def _in_thread(handler: Callable[[Any], Any], context: JobContext[Any]) ->
     threading.Thread(target=run, name=f"aijobs-{context.job.id.hex[-8:]}", daemon=True).start()
     result = await future
     return await result if inspect.isawaitable(result) else result
+
+
+def _can_cross(error: BaseException) -> bool:
+    """Whether a future may carry ``error``: StopIteration and the signals that end a loop may not."""
+    return isinstance(error, Aborted) or (isinstance(error, Exception) and not isinstance(error, StopIteration))
 
 
 def _validated(value: Any, model: type[BaseModel]) -> BaseModel:

@@ -46,6 +46,10 @@ class Heartbeat:
         self._running = running
         self._stop = stop
 
+    def close(self) -> None:
+        """Let go of the connection that only heartbeats use."""
+        self._uow.engine.dispose()
+
     def run_once(self) -> bool:
         """Renew once; returns False, since there is never more to do at once."""
         running = list(self._running())

@@ -128,6 +128,8 @@ def make_worker(
         make_heartbeat=lambda **kw: _heartbeat(app, **kw),
         close=provider.aclose,
         telemetry=app.telemetry,
+        upkeep=make_upkeep(app),
+        upkeep_ms=app.settings.upkeep.interval_ms,
         db_threads=settings.db_threads,
         grace_ms=settings.grace_ms if grace_ms is None else grace_ms,
     )

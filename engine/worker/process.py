@@ -3,7 +3,8 @@
     per queue ....... a fetcher, with a thread for its blocking look at Redis and its claims
     database pool ... short SQL stages and projectors
     heartbeat ....... a thread with a connection of its own
-    recovery ........ tickets whose executions ended go back to their place, without a dispatcher (WL-6)
+    recovery ........ tickets whose executions ended go back to their place; upkeep heals rows. Both work
+                      without any other process (WL-6)
 
 Stopping (WL-17): claim nothing more, let running jobs finish within the grace, then hand the rest back. A
 second stop hands back at once.
@@ -26,6 +27,7 @@ from engine.pipeline.engine import AiJobExecutionEngine
 from engine.pipeline.heartbeat import Heartbeat
 from engine.pipeline.prepare import Preparer
 from engine.pipeline.work import Abort, Work
+from engine.upkeep.upkeep import Upkeep
 from engine.worker.fetcher import Fetcher
 from engine.worker.tickets import Tickets
 from outbox.base.loop import Loop
@@ -57,6 +59,8 @@ class WorkerProcess:
         make_heartbeat: Callable[..., Heartbeat],
         close: Callable[[], Any],
         telemetry: Telemetry,
+        upkeep: Upkeep,
+        upkeep_ms: int,
         db_threads: int,
         grace_ms: int,
     ) -> None:
@@ -69,6 +73,8 @@ class WorkerProcess:
         self._make_heartbeat = make_heartbeat
         self._close = close
         self._telemetry = telemetry
+        self._upkeep = upkeep
+        self._upkeep_ms = upkeep_ms
         self._db_threads = db_threads
         self._grace_s = grace_ms / 1000
         self._running: dict[UUID, Work] = {}
@@ -120,7 +126,10 @@ class WorkerProcess:
             self._fetcher(engine, tickets, settling, fetching, queue, slots)
             for queue, slots in self._queues.items()
         ]
-        loops = self._start_loops()
+        heartbeat = self._make_heartbeat(
+            worker=self.name, running=lambda: list(self._running.values()), stop=self._trip
+        )
+        loops = self._start_loops(heartbeat)
         try:
             await self._fetch_until_stopped(fetchers, burst)
             await self._drain()
@@ -129,6 +138,7 @@ class WorkerProcess:
             for loop in loops:
                 loop.stop()
             await asyncio.to_thread(self._end_loops, loops)
+            heartbeat.close()
             for pool in (fetching, redis_thread, threads):
                 pool.shutdown(wait=True)
             await self._close_quietly()
@@ -251,16 +261,14 @@ class WorkerProcess:
 
     # -------------------------------------------------------------- loops beside the work
 
-    def _start_loops(self) -> list[Loop]:
-        heartbeat = self._make_heartbeat(
-            worker=self.name, running=lambda: list(self._running.values()), stop=self._trip
-        )
+    def _start_loops(self, heartbeat: Heartbeat) -> list[Loop]:
         interval = min(queue.heartbeat_ms for queue in self._queues)
         shortest = min(queue.lease_ms for queue in self._queues)
         loops = [
             Loop("heartbeat", heartbeat.run_once, interval_ms=interval),
             Loop("watch", heartbeat.watch, interval_ms=WATCH_MS),
             Loop("recovery", self._recover, interval_ms=max(1_000, shortest // 2)),
+            Loop("upkeep", self._upkeep.run_once, interval_ms=self._upkeep_ms),
         ]
         for loop in loops:
             loop.start()
