@@ -13,10 +13,39 @@ Under them: lifecycle/ (the only writer of status), providers/ and resources/ (m
 (what calls cost), migrations/. Over them: app and config (the composition root), http/ and cli/ (the edges).
 """
 
-from engine.app import AiJobApp
-from engine.config import Settings
-from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
-from engine.intake.service import AiJobService
-from engine.pipeline.context import JobContext
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.app import AiJobApp
+    from engine.config import Settings
+    from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
+    from engine.intake.service import AiJobService
+    from engine.pipeline.context import JobContext
 
 __all__ = ["AiJobApp", "AiJobService", "CreateJobInput", "CreatedJob", "JobContext", "JobOverrides", "Settings"]
+
+#: Where each public name lives. Loaded when it is asked for: `aijobs --help` passes this package too.
+_HOMES = {
+    "AiJobApp": "engine.app",
+    "Settings": "engine.config",
+    "CreatedJob": "engine.intake.commands",
+    "CreateJobInput": "engine.intake.commands",
+    "JobOverrides": "engine.intake.commands",
+    "AiJobService": "engine.intake.service",
+    "JobContext": "engine.pipeline.context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
