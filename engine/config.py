@@ -65,6 +65,28 @@ class AdmissionSettings(BaseModel):
     monthly_quota: int | None = Field(None, ge=1)
 
 
+class HttpSettings(BaseModel):
+    """How the HTTP edge behaves. Without a token file, a secret or a key set only this machine is let in."""
+
+    #: Static tokens with subjects and scopes, one a line; the format is in docs/http_api.md.
+    token_file: str | None = None
+    #: Secret of HS256 tokens, at least 32 bytes.
+    jwt_secret: SecretStr | None = None
+    #: Where the public keys of signed tokens are.
+    jwks_url: str | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    #: Requests of one caller per minute and process; 0 sets no limit.
+    requests_per_minute: int = Field(1_200, ge=0)
+    body_limit_bytes: int = Field(2 * 1024 * 1024, ge=1_024)
+    #: How long a chat request waits for its job before it is answered with 504 and the job's link.
+    chat_wait_ms: Milliseconds = 110_000
+    #: Models that chat requests may name; empty: the platform's own.
+    models: tuple[str, ...] = ()
+    #: Serve /docs and /openapi.json.
+    docs: bool = True
+
+
 class Settings(BaseSettings):
     """Everything a deployment may set. Nested values: ``AIJOBS_DISPATCHER__BATCH=200``."""
 
@@ -89,6 +111,7 @@ class Settings(BaseSettings):
     upkeep: UpkeepSettings = UpkeepSettings()
     worker: WorkerSettings = WorkerSettings()
     admission: AdmissionSettings = AdmissionSettings()
+    http: HttpSettings = HttpSettings()
 
     #: The platform's model: without a key the offline provider answers.
     openai_api_key: SecretStr | None = None
