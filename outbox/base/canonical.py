@@ -130,7 +130,7 @@ def _check_array(value: list[Any] | tuple[Any, ...], place: str, depth: int) -> 
 
 
 def _refuse_depth(depth: int) -> None:
-    if depth > MAX_DEPTH:
+    if depth >= MAX_DEPTH:
         raise NotCanonicalError(f"nested deeper than {MAX_DEPTH} levels")
 
 

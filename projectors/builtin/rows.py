@@ -74,9 +74,8 @@ class RowProjector:
             "target_id": job.target_id,
         }
         items = self.items(output.model_dump(mode="json"))
-        rows = [{"id": new_id(), "ordinal": n, **item} for n, item in enumerate(items)]
-        if rows:
-            self._insert.execute(conn, rows, **owner)
+        rows = [{"id": new_id(), "ordinal": n, **owner, **item} for n, item in enumerate(items)]
+        self._insert.execute(conn, rows)
         return [self._ref(row["id"], row["ordinal"]) for row in rows]
 
     def _ref(self, row_id: UUID, ordinal: int) -> ArtifactRef:
