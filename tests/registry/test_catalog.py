@@ -39,8 +39,8 @@ def test_every_built_in_type_can_be_registered_on_the_default_queues() -> None:
     for definition in BUILT_IN:
         registry.register(definition)
 
-    expected = {"flashcard_generation", "quiz_generation", "active_recall", "synthetic"}
-    assert registry.types() == expected
+    learning = {"flashcard_generation", "quiz_generation", "active_recall"}
+    assert registry.types() == learning | {"chat_completion", "synthetic"}
     registry.check_projectors({"flashcards", "quiz_questions", "learning_analysis"})
     assert registry.get("active-recall").queue.queue_name == "ai-interactive"
 
