@@ -7,4 +7,8 @@
     repository .... AiJobLifecycleRepository: one method per move, each in its caller's transaction
     snapshots ..... the stored input;   outputs ... the stored result
     views ......... reading jobs
+    circumstances . what an explanation is made from and what it says
+    explain ....... why a job is where it is, and what happens next by itself: one pure function
+    queues ........ which queues are paused;   audit ... who did what
+    documents ..... how values read as JSON at every edge
 """

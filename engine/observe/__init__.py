@@ -1,0 +1,9 @@
+"""WHAT A DAEMON SAYS ABOUT ITSELF, to people and to the program that started it.
+
+    facts ...... telemetry as log lines: a level per fact, ids and numbers only
+    logs ....... logging of a daemon: readable lines on a terminal, one JSON object a line elsewhere
+    notify ..... READY and STOPPING for systemd
+
+Promise: no input, output, key or user id reaches a log (design 1). So foreign errors are logged by their
+kind and place, never by their text, and a fact is logged by the fields that are known to be ids.
+"""
