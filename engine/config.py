@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import os
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -101,6 +102,9 @@ class Settings(BaseSettings):
     environment: str = "development"
     #: ``module:attribute`` of the application, for the command line.
     app: str | None = None
+    #: How daemons log: "auto" is readable on a terminal and JSON lines elsewhere.
+    log_format: Literal["auto", "console", "json"] = "auto"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     payload_limit_bytes: int = Field(1024 * 1024, ge=1, le=16_000_000)
     priority_step_ms: int = Field(1_000, ge=0, le=2**40)
@@ -160,6 +164,11 @@ def load_settings(**given: Any) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise SettingsError("; ".join(map(_problem, error.errors(include_input=False)))) from None
+
+
+def notify_socket() -> str | None:
+    """Where a supervisor such as systemd wants to hear READY and STOPPING, if one does."""
+    return os.environ.get("NOTIFY_SOCKET")
 
 
 def _problem(error: Any) -> str:
