@@ -83,6 +83,8 @@ class OutboxDispatcher:
         self._monotonic = monotonic
         self._outages = 0
         self._closed_until = 0.0
+        self._at_mark = False
+        self._rounds_at_mark = 0
 
     def run_once(self) -> bool:
         """One round over all queues; returns whether another may find something at once.
@@ -100,7 +102,14 @@ class OutboxDispatcher:
         if found.claims:
             point(Point.DISPATCHER_AFTER_CLAIM)
             self._put(found)
+        self._at_mark = any(limit < self._options.batch for limit in room.values())
+        self._rounds_at_mark = self._rounds_at_mark + 1 if self._at_mark and not found.claims else 0
         return found.full
+
+    @property
+    def pause_ms(self) -> int:
+        """How long a pause may be: short after a queue was at its mark, longer while nobody empties it."""
+        return min(60_000, 25 * 2 ** min(self._rounds_at_mark, 11)) if self._at_mark else 60_000
 
     # -------------------------------------------------------------- claiming
 

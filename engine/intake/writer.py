@@ -80,7 +80,9 @@ class DraftWriter:
 
     def _insert(self, conn: sa.Connection, drafts: Sequence[Draft]) -> dict[UUID, Birth]:
         """Insert job rows; returns those that are ours, without the ones that a rival was faster with."""
-        born = {row.id: row for row in self._lifecycle.insert(conn, [d.job for d in drafts])}
+        # In one order, so that two callers with the same keys cannot lock each other out.
+        jobs = sorted((d.job for d in drafts), key=lambda job: job.idempotency_digest or b"")
+        born = {row.id: row for row in self._lifecycle.insert(conn, jobs)}
         losers = {
             d.job.idempotency_digest: d
             for d in drafts
@@ -120,9 +122,18 @@ class DraftWriter:
         digests = [d.job.idempotency_digest for d in drafts if d.job.idempotency_digest is not None]
         if not digests:
             return {}
-        holders = self._lifecycle.holders(conn, digests, locking=True)
-        jobs = views.load(conn, [h.id for h in holders.values()], locking=True)
-        return {digest: CreatedJob(jobs[h.id], created=False) for digest, h in holders.items()}
+        # Without a lock where that is enough: it would keep a running job from its heartbeats for as long as
+        # the caller's transaction lasts. Only a snapshot older than the rival's commit needs one.
+        found = self._look_up(conn, digests, locking=False)
+        unseen = [digest for digest in digests if digest not in found]
+        return found | (self._look_up(conn, unseen, locking=True) if unseen else {})
+
+    def _look_up(
+        self, conn: sa.Connection, digests: Sequence[bytes], *, locking: bool
+    ) -> dict[bytes | None, CreatedJob]:
+        holders = self._lifecycle.holders(conn, digests, locking=locking)
+        jobs = views.load(conn, [h.id for h in holders.values()], locking=locking)
+        return {x: CreatedJob(jobs[h.id], created=False) for x, h in holders.items() if h.id in jobs}
 
 
 def _first_of_each_key(drafts: Sequence[Draft]) -> list[Draft]:

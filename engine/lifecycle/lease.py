@@ -31,6 +31,8 @@ class Refusal(StrEnum):
 
     #: There is no such row (yet).
     MISSING = "missing"
+    #: Another transaction holds the row at this moment.
+    BUSY = "busy"
     #: The job has ended.
     FINAL = "final"
     #: A newer delivery of the job exists.

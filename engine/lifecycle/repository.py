@@ -80,8 +80,16 @@ class AiJobLifecycleRepository:
         for row in map(_candidate, rows):
             decision = decide_claim(row, delivery_no=deliveries[row.id])
             answers[row.id] = decision if isinstance(decision, Refusal) else _claim(row, decision)
+        self._name_absent(conn, answers)
         self._take(conn, [a for a in answers.values() if isinstance(a, Claim)], worker, lease_ms)
         return answers
+
+    def _name_absent(self, conn: sa.Connection, answers: dict[UUID, Claim | Refusal]) -> None:
+        """Tell rows that are not there from rows that another transaction holds at this moment."""
+        absent = [job_id for job_id, answer in answers.items() if answer is Refusal.MISSING]
+        if absent:
+            present = conn.execute(sql.PRESENT, {"ids": absent}).scalars()
+            answers.update(dict.fromkeys(present, Refusal.BUSY))
 
     def _take(self, conn: sa.Connection, claims: list[Claim], worker: str, lease_ms: int) -> None:
         for counted in (0, 1):

@@ -130,10 +130,12 @@ CANDIDATES = (
         sa.case((_C.available_at <= moment("now_us"), sa.true()), else_=sa.false()).label("due"),
     )
     .where(_C.id.in_(_ids))
-    # Two claimers of one batch lock in the same order.
+    # Two claimers of one batch lock in the same order; a row that somebody else holds up costs the rest nothing.
     .order_by(_C.id)
-    .with_for_update()
+    .with_for_update(skip_locked=True)
 )  # fmt: skip
+
+PRESENT = sa.select(_C.id).where(_C.id.in_(_ids))
 
 _UNDER_LEASE: dict[str, Any] = {
     "epoch": _C.epoch + 1,

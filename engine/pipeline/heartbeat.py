@@ -15,6 +15,7 @@ from engine.lifecycle.lease import Lease
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.pipeline.work import Abort, Work
 from outbox.base.db import UnitOfWork
+from outbox.base.errors import DatabaseContention
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.transports.base import Transport
@@ -72,7 +73,21 @@ class Heartbeat:
             self._lifecycle.heartbeat(conn, leases, lease_ms=queue.lease_ms)
             return self._lifecycle.alive(conn, leases)
 
-        self._judge(running, self._uow.run(unit, repeatable=True))
+        try:
+            self._judge(running, self._uow.run(unit, repeatable=True))
+        except DatabaseContention:
+            # Somebody holds one of the rows; the others must not lose their leases because of it.
+            if len(running) == 1:
+                raise
+            self._telemetry.emit("heartbeat.split", len(running))
+            for work in running:
+                self._renew_alone(work, queue)
+
+    def _renew_alone(self, work: Work, queue: QueueSpec) -> None:
+        try:
+            self._renew([work], queue)
+        except DatabaseContention as error:
+            _log.warning("a lease could not be renewed in time: %s", error)
 
     def _look(self, running: Sequence[Work]) -> None:
         leases = [work.lease for work in running]

@@ -178,7 +178,7 @@ def _heartbeat(app: AiJobApp, *, worker: str, running: Callable[[], Sequence[Wor
     # A connection of its own, which the work cannot exhaust (WL-2).
     own = create_engine_for(app.settings.database_url, pool_size=2, max_overflow=0)
     return Heartbeat(
-        uow=UnitOfWork(own), lifecycle=app.lifecycle, transport=app.transport, telemetry=app.telemetry,
+        uow=UnitOfWork(own, max_runs=2), lifecycle=app.lifecycle, transport=app.transport, telemetry=app.telemetry,
         worker=worker, running=running, stop=stop,
     )  # fmt: skip
 

@@ -32,6 +32,7 @@ class DispatcherProcess:
     ) -> None:
         self.name = name
         self._transport = transport
+        self._dispatcher = dispatcher
         self._stopped = threading.Event()
         self._loops = [Loop("dispatch", dispatcher.run_once, interval_ms=poll_ms, idle=self._wait_for_hint)]
         if subscribers is not None:
@@ -61,7 +62,11 @@ class DispatcherProcess:
         return all([loop.join(timeout_s) for loop in self._loops])
 
     def _wait_for_hint(self, timeout_ms: int) -> None:
-        """Sleep until a creator's hint or the next poll; without Redis the poll alone counts."""
+        """Sleep until a creator's hint or the next poll; without Redis the poll alone counts.
+
+        While a queue stands at its high-water mark workers give no hints, so it is looked at more often.
+        """
+        timeout_ms = min(timeout_ms, self._dispatcher.pause_ms)
         try:
             self._transport.wait_wake(DISPATCHER_CHANNEL, timeout_ms)
         except TransportError:

@@ -41,6 +41,8 @@ _log = logging.getLogger("aijobs.worker")
 
 #: Outputs that may wait for their commit before no more work is claimed.
 MAX_FINISHING = 512
+#: How long handing back may take before the process goes all the same, in s.
+HAND_BACK_S = 10.0
 #: How often Redis is asked for cancel hints of running jobs, in ms.
 WATCH_MS = 1_000
 
@@ -184,8 +186,12 @@ class WorkerProcess:
             point(Point.SHUTDOWN_BEFORE_HAND_BACK)
         for work in list(self._running.values()):
             work.switch.trip(Abort.SHUTDOWN)
-        while self._running:
+        given_up = self._loop.time() + HAND_BACK_S
+        while self._running and self._loop.time() < given_up:
             await asyncio.sleep(0.01)
+        for task in list(self._tasks):
+            # The database cannot be reached: what is left here ends with its lease.
+            task.cancel()
         if self._handed_back:
             point(Point.SHUTDOWN_AFTER_HAND_BACK)
 
