@@ -406,6 +406,25 @@ class TestNeighbours(Conversation):
         assert [d.ticket for d in deliveries] == [ticket]
         assert rq_transport.depth([QUEUE]) == {QUEUE: 0}
 
+    def test_leftovers_in_registries_take_no_execution_from_its_worker(
+        self, rq_transport: RqTransport, redis_client: redis.Redis
+    ) -> None:
+        ticket, waiting = make_ticket(), make_ticket(NOON + 1)
+        self.put(rq_transport, ticket, waiting)
+        [delivery] = self.claim(rq_transport, 1)
+        redis_client.zadd(
+            f"rq:wip:{QUEUE}",
+            {f"{ticket.ticket_id}:ended": 1, f"{waiting.ticket_id}:ended": 1, "no-pair": 1},
+        )
+        redis_client.zadd(f"rq:scheduled:{QUEUE}", {ticket.ticket_id: 1, waiting.ticket_id: 1})
+
+        assert rq_transport.recover(QUEUE) == 0
+
+        assert redis_client.zcard(f"rq:wip:{QUEUE}") == 1
+        assert redis_client.zcard(f"rq:scheduled:{QUEUE}") == 0
+        assert self.finish(rq_transport, delivery) == [True]
+        assert self.drain(rq_transport) == [waiting]
+
     def test_a_key_of_another_type_refuses_one_ticket_only(
         self, rq_transport: RqTransport, redis_client: redis.Redis
     ) -> None:
