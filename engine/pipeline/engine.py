@@ -175,7 +175,7 @@ class AiJobExecutionEngine:
     def _decide(self, work: Work, error: Exception) -> Decision:
         try:
             return decide(error, self._situation(work), jitter=self._jitter)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a mistake of ours must not leave the job without an end
             _log.exception("no decision could be made; the job fails")
             return Fail(describe(error))
 

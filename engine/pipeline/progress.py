@@ -38,6 +38,7 @@ class ProgressWriter:
         self._loop = loop
         self._latest: dict[Lease, tuple[int, str | None]] = {}
         self._writing = False
+        self._task: asyncio.Future[None] | None = None
 
     def reporter(self, work: Work) -> Callable[[int, str | None], None]:
         """What ``JobContext.progress`` calls, from the loop or from a handler's thread."""
@@ -52,7 +53,7 @@ class ProgressWriter:
         self._latest[lease] = (max(before[0], percent), note if note is not None else before[1])
         if not self._writing:
             self._writing = True
-            asyncio.ensure_future(self._write())
+            self._task = asyncio.ensure_future(self._write())
 
     async def _write(self) -> None:
         try:

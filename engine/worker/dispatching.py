@@ -59,7 +59,8 @@ class DispatcherProcess:
 
     def join(self, timeout_s: float = 10.0) -> bool:
         """Wait until the loops have ended; False when one still runs."""
-        return all([loop.join(timeout_s) for loop in self._loops])
+        ended = [loop.join(timeout_s) for loop in self._loops]
+        return all(ended)
 
     def _wait_for_hint(self, timeout_ms: int) -> None:
         """Sleep until a creator's hint or the next poll; without Redis the poll alone counts.

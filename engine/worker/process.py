@@ -13,6 +13,7 @@ second stop hands back at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -83,7 +84,9 @@ class WorkerProcess:
         self._tasks: set[asyncio.Future[None]] = set()
         self._stops = 0
         self._handed_back = False
-        self._stop_asked: asyncio.Event | None = None
+        self._stop_asked = asyncio.Event()
+        #: Set whenever a job has ended or a stop was asked.
+        self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
 
@@ -108,14 +111,17 @@ class WorkerProcess:
     def stop(self) -> None:
         """The first call drains; another one hands running jobs back at once. Safe from any thread or signal."""
         self._stops += 1
-        if self._loop is not None and self._stop_asked is not None:
-            self._loop.call_soon_threadsafe(self._stop_asked.set)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._tell_stop)
+
+    def _tell_stop(self) -> None:
+        self._stop_asked.set()
+        self._news.set()
 
     # -------------------------------------------------------------- the life of the process
 
     async def _main(self, burst: bool) -> bool:
         self._loop = asyncio.get_running_loop()
-        self._stop_asked = asyncio.Event()
         threads = ThreadPoolExecutor(self._db_threads, thread_name_prefix="aijobs-db")
         engine = self._make_engine(threads, self._loop)
         tickets = Tickets(self._transport, worker=self.name, telemetry=self._telemetry)
@@ -147,7 +153,6 @@ class WorkerProcess:
         return not self._handed_back
 
     async def _fetch_until_stopped(self, fetchers: Sequence[Fetcher], burst: bool) -> None:
-        assert self._stop_asked is not None
         self._announce()
         tasks = [asyncio.create_task(fetcher.run(burst=burst)) for fetcher in fetchers]
         asked: asyncio.Future[Any] = asyncio.create_task(self._stop_asked.wait())
@@ -165,39 +170,30 @@ class WorkerProcess:
 
     async def _drain(self) -> None:
         """Wait for running jobs; hand back those that the grace, or a second stop, does not leave time for."""
-        assert self._stop_asked is not None and self._loop is not None
         point(Point.SHUTDOWN_DRAINING)
-        deadline = self._loop.time() + self._grace_s
-        while self._running and self._stops < 2:
-            left = deadline - self._loop.time()
-            if left <= 0:
-                break
-            self._stop_asked.clear()
-            if self._stops < 2:
-                waits: list[asyncio.Task[Any]] = [
-                    asyncio.create_task(self._idle()),
-                    asyncio.create_task(self._stop_asked.wait()),
-                ]
-                await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                for wait in waits:
-                    wait.cancel()
+        await self._until_idle(self._grace_s, patient=lambda: self._stops < 2)
         self._handed_back = bool(self._running)
         if self._handed_back:
-            point(Point.SHUTDOWN_BEFORE_HAND_BACK)
+            await self._hand_back()
+
+    async def _hand_back(self) -> None:
+        point(Point.SHUTDOWN_BEFORE_HAND_BACK)
         for work in list(self._running.values()):
             work.switch.trip(Abort.SHUTDOWN)
-        given_up = self._loop.time() + HAND_BACK_S
-        while self._running and self._loop.time() < given_up:
-            await asyncio.sleep(0.01)
+        await self._until_idle(HAND_BACK_S, patient=lambda: True)
         for task in list(self._tasks):
             # The database cannot be reached: what is left here ends with its lease.
             task.cancel()
-        if self._handed_back:
-            point(Point.SHUTDOWN_AFTER_HAND_BACK)
+        point(Point.SHUTDOWN_AFTER_HAND_BACK)
 
-    async def _idle(self) -> None:
-        while self._running:
-            await asyncio.sleep(0.02)
+    async def _until_idle(self, seconds: float, *, patient: Callable[[], bool]) -> None:
+        """Until nothing runs, the time is up, or ``patient`` says no more; woken by every end and stop."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._running and patient() and (left := deadline - loop.time()) > 0:
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), left)
 
     # -------------------------------------------------------------- jobs
 
@@ -243,7 +239,7 @@ class WorkerProcess:
             point(Point.WORKER_AFTER_COMMIT)
             if work.delivery is not None:
                 settling.submit((work.delivery, SETTLEMENTS[ending]))
-        except Exception:
+        except Exception:  # noqa: BLE001 - one job's trouble must not end the others'
             _log.exception("a job could not be brought to an end here; its lease will end")
         finally:
             self._let_go(work)
@@ -260,6 +256,7 @@ class WorkerProcess:
         held = self._running.get(work.job.id)
         if held is not None and held.switch is work.switch:
             del self._running[work.job.id]
+            self._news.set()
 
     def _in_hand(self, lease: Lease) -> bool:
         held = self._running.get(lease.job_id)
