@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from engine.errors import SettingsError
@@ -19,97 +19,124 @@ DEFAULT_DATABASE_URL = "sqlite:///.aijobs/aijobs.db"
 DEFAULT_REDIS_URL = "fakeredis://aijobs"
 
 
-class DispatcherSettings(BaseModel):
+class _Group(BaseModel):
+    """Settings that belong together."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class DispatcherSettings(_Group):
     """How outbox events are handed on (design 8)."""
 
     batch: int = Field(100, ge=1, le=500)
+    """Events per claim."""
     poll_ms: Milliseconds = 1_000
+    """How often the outbox is looked at when no hint comes."""
     claim_ttl_ms: Milliseconds = 60_000
-    #: Tickets a queue holds at most; the rest waits in SQL, where an insertion in the middle is cheap.
+    """How long a dispatcher may hold an event; after that its claim is released."""
     high_water_mark: int = Field(2_000, ge=1)
-    #: Refusals that blame one event before it is dead; an outage never counts.
+    """Tickets a queue holds at most; the rest waits in SQL, where an insertion in the middle is cheap."""
     max_attempts: int = Field(3, ge=1)
+    """Refusals that blame one event before it is dead; an outage never counts."""
     backoff_ms: Milliseconds = 2_000
-    #: Longest pause of the breaker while Redis is away.
+    """Pause after an event was refused once; it doubles."""
     breaker_limit_ms: Milliseconds = 10_000
+    """Longest pause of the breaker while Redis is away."""
 
 
-class UpkeepSettings(BaseModel):
+class UpkeepSettings(_Group):
     """How the engine heals itself (design 11)."""
 
     interval_ms: Milliseconds = 30_000
-    #: How long a delivered job may go unclaimed before upkeep asks whether Redis lost it.
+    """How often a process looks for what needs healing."""
     redelivery_ms: Milliseconds = 60_000
+    """How long a delivered job may go unclaimed before upkeep asks whether Redis lost it."""
     published_days: int = Field(7, ge=1)
+    """How long events that are done are kept."""
     dead_days: int = Field(30, ge=1)
+    """How long discarded events are kept."""
 
 
-class WorkerSettings(BaseModel):
+class WorkerSettings(_Group):
     """How a worker process behaves."""
 
-    #: Time for running jobs to finish after the first SIGTERM; then they are handed back.
     grace_ms: Milliseconds = 30_000
-    #: Threads for short SQL stages and projectors.
+    """Time for running jobs to finish after the first SIGTERM; then they are handed back."""
     db_threads: int = Field(8, ge=1, le=64)
-    #: Backoff below this sleeps in place; a longer one parks the job and frees the slot (X31).
+    """Threads for short SQL stages and projectors."""
     park_from_ms: int = Field(5_000, ge=0)
-    #: Longest wait a provider may ask for.
+    """Backoff below this sleeps in place; a longer one parks the job and frees the slot (X31)."""
     max_retry_after_ms: Milliseconds = 3_600_000
+    """Longest wait a provider may ask for."""
     output_limit_bytes: int = Field(4 * 1024 * 1024, ge=1, le=16_000_000)
+    """Largest output a job may store."""
 
 
-class AdmissionSettings(BaseModel):
+class AdmissionSettings(_Group):
     """Limits per user; None switches one off (X76)."""
 
     max_open_jobs: int | None = Field(None, ge=1)
+    """Unfinished jobs one user may have."""
     daily_quota: int | None = Field(None, ge=1)
+    """Jobs one user may create in a UTC day."""
     monthly_quota: int | None = Field(None, ge=1)
+    """Jobs one user may create in a UTC month."""
 
 
-class HttpSettings(BaseModel):
+class HttpSettings(_Group):
     """How the HTTP edge behaves. Without a token file, a secret or a key set only this machine is let in."""
 
-    #: Static tokens with subjects and scopes, one a line; the format is in docs/http_api.md.
     token_file: str | None = None
-    #: Secret of HS256 tokens, at least 32 bytes.
+    """Static tokens with subjects and scopes, one a line; the format is in docs/http_api.md."""
     jwt_secret: SecretStr | None = None
-    #: Where the public keys of signed tokens are.
+    """Secret of HS256 tokens, at least 32 bytes."""
     jwks_url: str | None = None
+    """Where the public keys of signed tokens are."""
     jwt_issuer: str | None = None
+    """Required issuer of signed tokens."""
     jwt_audience: str | None = None
-    #: Requests of one caller per minute and process; 0 sets no limit.
+    """Required audience of signed tokens."""
     requests_per_minute: int = Field(1_200, ge=0)
+    """Requests of one caller per minute and process; 0 sets no limit."""
     body_limit_bytes: int = Field(2 * 1024 * 1024, ge=1_024)
-    #: How long a chat request waits for its job before it is answered with 504 and the job's link.
+    """Largest request body."""
     chat_wait_ms: Milliseconds = 110_000
-    #: Models that chat requests may name; empty: the platform's own.
+    """How long a chat request waits for its job before it is answered with 504 and the job's link."""
     models: tuple[str, ...] = ()
-    #: Serve /docs and /openapi.json.
+    """Models that chat requests may name; empty: the platform's own."""
     docs: bool = True
+    """Serve /docs and /openapi.json."""
 
 
 class Settings(BaseSettings):
     """Everything a deployment may set. Nested values: ``AIJOBS_DISPATCHER__BATCH=200``."""
 
     model_config = SettingsConfigDict(
-        env_prefix="AIJOBS_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
-    )
+        env_prefix="AIJOBS_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True,
+        use_attribute_docstrings=True,
+    )  # fmt: skip
 
     database_url: str = DEFAULT_DATABASE_URL
+    """PostgreSQL, MariaDB, MySQL or SQLite, as an SQLAlchemy URL."""
     redis_url: str = DEFAULT_REDIS_URL
-    #: Every key in Redis begins with this; RQ's own tools look for "rq".
+    """redis://, rediss:// or unix://; fakeredis:// stays within one process."""
     redis_prefix: str = "rq"
+    """Every key in Redis begins with this; RQ's own tools look for "rq"."""
     environment: str = "development"
-    #: ``module:attribute`` of the application, for the command line.
+    """A name for people; the tools show it."""
     app: str | None = None
-    #: How daemons log: "auto" is readable on a terminal and JSON lines elsewhere.
+    """``module:attribute`` of the application, for the command line."""
     log_format: Literal["auto", "console", "json"] = "auto"
+    """How daemons log: "auto" is readable on a terminal and JSON lines elsewhere."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe line that is logged."""
 
     payload_limit_bytes: int = Field(1024 * 1024, ge=1, le=16_000_000)
+    """Largest input of a job, as canonical JSON."""
     priority_step_ms: int = Field(1_000, ge=0, le=2**40)
-    #: Queues beside, or instead of, the built-in two; JSON in the environment.
+    """How many ms of waiting one step of priority is worth; a very large value means strict order."""
     queues: Annotated[tuple[QueueSpec, ...], NoDecode] = DEFAULT_QUEUES
+    """Queues beside, or instead of, the built-in two; JSON in the environment."""
 
     dispatcher: DispatcherSettings = DispatcherSettings()
     upkeep: UpkeepSettings = UpkeepSettings()
@@ -117,15 +144,18 @@ class Settings(BaseSettings):
     admission: AdmissionSettings = AdmissionSettings()
     http: HttpSettings = HttpSettings()
 
-    #: The platform's model: without a key the offline provider answers.
     openai_api_key: SecretStr | None = None
+    """The platform's model: without a key the offline provider answers."""
     openai_base_url: str | None = None
+    """A server that speaks the chat completions protocol; OpenAI itself when only the key is set."""
     model: str | None = None
-    #: Where users' own keys go, and nowhere else (design 10).
+    """The model of platform jobs, unless a request names another."""
     deepseek_base_url: str = "https://api.deepseek.com/v1"
+    """Where users' own keys go, and nowhere else (design 10)."""
     deepseek_model: str = "deepseek-chat"
-    #: Fernet keys, newest first, separated by commas: the first encrypts, all decrypt.
+    """The model that answers on keys of users."""
     credential_keys: SecretStr | None = None
+    """Fernet keys, newest first, separated by commas: the first encrypts, all decrypt."""
 
     @field_validator("queues", mode="before")
     @classmethod
