@@ -32,15 +32,19 @@ def classify(error: BaseException) -> Kind:
     if error.connection_invalidated:
         return "lost"
     cause: Any = error.orig
+    module = type(cause).__module__
+    if module.startswith(("sqlite3", "aiosqlite")):
+        return _sqlite(str(cause))
+    code = cause.args[0] if cause is not None and cause.args else None
+    if isinstance(code, int):
+        # asked first: PyMySQL's errors have an SQLSTATE too, and it says less ("HY000" for a lock wait)
+        return _mysql(error, code)
     state = getattr(cause, "sqlstate", None)
     if state is not None:
         return _postgresql(state)
-    if type(cause).__module__.startswith("psycopg"):
-        # without a state it comes from the client: no server, or no longer
-        return "lost" if isinstance(error, sa.exc.OperationalError) else "other"
-    if type(cause).__module__.startswith(("sqlite3", "aiosqlite")):
-        return _sqlite(str(cause))
-    return _mysql(error, cause)
+    # without a state it comes from psycopg itself: no server, or no longer
+    client = module.startswith("psycopg") and isinstance(error, sa.exc.OperationalError)
+    return "lost" if client else "other"
 
 
 def _postgresql(state: str) -> Kind:
@@ -58,8 +62,7 @@ def _sqlite(text: str) -> Kind:
     return "lost" if "unable to open database file" in text else "other"
 
 
-def _mysql(error: sa.exc.DBAPIError, cause: Any) -> Kind:
-    code = cause.args[0] if cause is not None and cause.args else None
+def _mysql(error: sa.exc.DBAPIError, code: int) -> Kind:
     if code in _MYSQL_CONTENTION:
         return "contention"
     # PyMySQL says 0 when it is used after its socket was closed
