@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import sqlalchemy as sa
-from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from engine.config import Settings, load_settings
+from engine.defining import HandlerDecorator, In, Out
 from engine.errors import SettingsError
 from engine.intake.admission import Admission, Limits
 from engine.intake.service import AiJobService
@@ -40,7 +40,7 @@ from projectors.builtin import BUILT_IN as BUILT_IN_PROJECTORS
 from projectors.protocol import ArtifactRef, FunctionProjector, ResultProjector
 from projectors.registry import ProjectorRegistry
 from registry.catalog import BUILT_IN as BUILT_IN_TYPES
-from registry.definition import JobDefinition
+from registry.definition import JobDefinition, JobPolicies
 from registry.job import JobView
 from registry.registry import JobDefinitionRegistry
 
@@ -102,23 +102,23 @@ class AiJobApp:
         self,
         job_type: str,
         *,
-        input: type[BaseModel],  # noqa: A002 - the public word (design 4)
-        output: type[BaseModel],
-        **policies: Any,
-    ) -> Callable[[F], F]:
+        input: type[In],  # noqa: A002 - the public word (design 4)
+        output: type[Out],
+        **policies: Unpack[JobPolicies],
+    ) -> HandlerDecorator[In, Out]:
         """Register the decorated function as the handler of ``job_type``.
 
         ``policies`` are the keyword arguments of :meth:`JobDefinition.simple`: queue, priority, timeout_ms,
         max_retries, projector, and so on. The function itself is returned unchanged.
         """
 
-        def decorate(handler: F) -> F:
-            self.register(
-                JobDefinition.simple(job_type, input=input, output=output, handler=handler, **policies)
+        def register(handler: Callable[..., Any]) -> None:
+            definition = JobDefinition.simple(
+                job_type, input=input, output=output, handler=handler, **policies
             )
-            return handler
+            self.register(definition)
 
-        return decorate
+        return HandlerDecorator(register)
 
     def projector(self, key: str) -> Callable[[P], P]:
         """Register the decorated function as the projector ``key``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 from pydantic import BaseModel
 
@@ -24,6 +24,35 @@ CREDENTIAL_MODES: Final = frozenset({"platform_key", "user_deepseek_key"})
 Handler = Callable[[Any], Any]
 #: Takes a validated model and returns one of the same type without what must not be stored.
 Redactor = Callable[[Any], Any]
+
+
+class JobPolicies(TypedDict, total=False):
+    """The keyword arguments of :meth:`JobDefinition.simple` beside input, output and handler."""
+
+    queue: str
+    priority: int
+    timeout_ms: int
+    max_retries: int
+    backoff_ms: int | None
+    cancellable: bool
+    abort_strategy: AbortStrategy
+    on_unknown_outcome: UnknownOutcome
+    credential_modes: Sequence[CredentialMode]
+    projector: str | None
+    prompt: PromptTemplate | None
+    version: str
+    schema_version: str
+    output_schema_version: str
+    label: str | None
+    description: str | None
+    domain: Domain
+    content_safety: bool
+    redact_input: Redactor | None
+    redact_output: Redactor | None
+    redaction_version: str
+    on_failed: OnFailed
+    snapshot_days: int
+    output_days: int
 
 
 @dataclass(frozen=True, slots=True)

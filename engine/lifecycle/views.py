@@ -32,7 +32,7 @@ _BY_IDS = _VIEW.where(_C.id.in_(_ids))
 _DUE = (
     sa.select(
         _C.id, _C.job_type, _C.queue_name, _C.priority, _C.lifecycle_status, _C.wait_kind, _C.epoch,
-        _C.attempt_count, _C.max_attempts, _C.delivery_no, _C.created_at, _C.traceparent,
+        _C.attempt_count, _C.max_attempts, _C.delivery_no, _C.created_at, _C.available_at, _C.traceparent,
         sa.case((_C.lock_until.is_(None), None), (_C.lock_until > moment("now_us"), sa.true()),
                 else_=sa.false()).label("leased"),
         sa.case((_C.cancel_requested_at.is_(None), sa.false()), else_=sa.true()).label("cancelling"),
@@ -77,6 +77,7 @@ class Overdue:
     max_attempts: int
     delivery_no: int
     created_at: datetime
+    available_at: datetime
     traceparent: str | None
     #: None: no lease; True: a live one; False: an ended one.
     leased: bool | None

@@ -123,7 +123,7 @@ def comeback(work: Work, delivery_no: int, delay_ms: int) -> NewEvent:
         priority=job.priority,
         delivery_no=delivery_no,
         delay_ms=delay_ms,
-        score_ms=None if delay_ms else int(job.created_at.timestamp() * 1000),
+        score_ms=None if delay_ms else int(max(job.created_at, job.available_at).timestamp() * 1000),
     )
 
 

@@ -12,7 +12,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"engine.cli"}),
     frozenset({"engine.http", "engine.console", "engine.worker", "engine.crashkit"}),
     # the package's own file hands out names of the composition root
-    frozenset({"engine", "engine.app", "engine.config"}),
+    frozenset({"engine", "engine.app", "engine.config", "engine.defining"}),
     frozenset({"engine.intake", "engine.pipeline", "engine.upkeep", "engine.migrations"}),
     frozenset(
         {
