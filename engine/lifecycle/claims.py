@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from engine.lifecycle.lease import Refusal
+from engine.lifecycle.lease import Claim, Lease, Refusal
 from engine.lifecycle.states import TIMED_WAITS
 from registry.job import FINAL_STATUSES, LifecycleStatus, StartReason, WaitKind
 
@@ -25,6 +25,11 @@ class Candidate:
     #: None: no lease; True: a live one; False: an ended one.
     leased: bool | None
     due: bool
+
+    def claimed(self, reason: StartReason) -> Claim:
+        """The claim that a start for ``reason`` makes of this row."""
+        attempt = self.attempt_count + (1 if reason.counts_as_attempt else 0)
+        return Claim(Lease(self.id, self.epoch + 1), attempt, reason)
 
 
 def decide_claim(row: Candidate, *, delivery_no: int) -> StartReason | Refusal:

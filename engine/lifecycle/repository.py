@@ -20,6 +20,9 @@ from engine.lifecycle.values import Failure, NewJob
 from outbox.base.clock import DatabaseClock
 from registry.job import LifecycleStatus, StartReason, WaitKind
 
+#: How a claim ended that fell silent.
+_LEASE_LOST = Failure("LEASE_LOST")
+
 
 class AiJobLifecycleRepository:
     """Moves jobs through their life. See ``states.MOVES`` for which method makes which move."""
@@ -77,9 +80,13 @@ class AiJobLifecycleRepository:
         now = self._clock.us()
         rows = conn.execute(sql.CANDIDATES, {"ids": list(deliveries), "now_us": now}).all()
         answers: dict[UUID, Claim | Refusal] = dict.fromkeys(deliveries, Refusal.MISSING)
-        for row in map(_candidate, rows):
+        abandoned = []
+        for row in [Candidate(*tuple(found)) for found in rows]:
             decision = decide_claim(row, delivery_no=deliveries[row.id])
-            answers[row.id] = decision if isinstance(decision, Refusal) else _claim(row, decision)
+            answers[row.id] = decision if isinstance(decision, Refusal) else row.claimed(decision)
+            if row.leased is False and isinstance(decision, StartReason):
+                abandoned.append(Lease(row.id, row.epoch))
+        self._end_claims(conn, abandoned, _LEASE_LOST)
         self._name_absent(conn, answers)
         self._take(conn, [a for a in answers.values() if isinstance(a, Claim)], worker, lease_ms)
         return answers
@@ -235,18 +242,22 @@ class AiJobLifecycleRepository:
         }  # fmt: skip
         if conn.execute(sql.TAKE_OVER, parameters).rowcount != 1:
             return None
-        self._end_claims(conn, [lease], Failure("LEASE_LOST"))
+        self._end_claims(conn, [lease], _LEASE_LOST)
         return self._delivery_no(conn, lease.job_id)
 
     def end_abandoned(
         self, conn: sa.Connection, lease: Lease, status: LifecycleStatus, failure: Failure | None
     ) -> bool:
-        """running with an ended lease -> failed (attempts used up) or cancelled (it was asked)."""
-        parameters = self._ending(lease) | {"final": status.value} | sql.ending_words(status)
-        parameters |= (failure or Failure(None)).columns(outcome=sql.ending_words(status)["ended_outcome"])
+        """running with an ended lease -> failed (attempts used up, ``failure`` says how) or cancelled (asked).
+
+        False when the row changed meanwhile, a cancel that came or was not asked included.
+        """
+        words = sql.ending_words(status)
+        parameters = self._ending(lease) | {"final": status.value, "shadow": words["shadow"]}
+        parameters |= failure.columns() if failure else Failure(None).columns(outcome=words["ended_outcome"])
         done = conn.execute(sql.END_ABANDONED, parameters).rowcount == 1
         if done:
-            self._end_claims(conn, [lease], failure or Failure("LEASE_LOST"))
+            self._end_claims(conn, [lease], failure or _LEASE_LOST)
         return done
 
     def redeliver(
@@ -317,7 +328,8 @@ class AiJobLifecycleRepository:
             "claim_error": failure.code if failure else None,
             "claim_errors": failure.errors_json if failure else None,
         }
-        conn.execute(sql.END_CLAIMS, parameters)
+        if leases:
+            conn.execute(sql.END_CLAIMS, parameters)
 
     @staticmethod
     def _delivery_no(conn: sa.Connection, job_id: UUID) -> int:
@@ -327,15 +339,6 @@ class AiJobLifecycleRepository:
 def _birth(row: Any) -> sql.Birth:
     job_id, digest, fingerprint, *rest = row
     return sql.Birth(job_id, None if digest is None else bytes(digest), bytes(fingerprint), *rest)
-
-
-def _candidate(row: Any) -> Candidate:
-    return Candidate(*row)
-
-
-def _claim(row: Candidate, reason: StartReason) -> Claim:
-    attempt = row.attempt_count + (1 if reason.counts_as_attempt else 0)
-    return Claim(Lease(row.id, row.epoch + 1), attempt, reason)
 
 
 def _expect(changed: int, expected: int) -> None:

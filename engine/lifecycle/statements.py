@@ -53,6 +53,15 @@ def _moves_to(status: LifecycleStatus) -> dict[str, Any]:
     return {"lifecycle_status": status.value, "status": LEGACY[status]}
 
 
+#: A job that was asked to stop keeps saying so when it starts again.
+_STARTS: dict[str, Any] = {
+    "lifecycle_status": _RUNNING,
+    "status": sa.case(
+        (_C.cancel_requested_at.is_(None), LEGACY[LifecycleStatus.RUNNING]), else_=LEGACY_CANCEL_REQUESTED
+    ),
+}
+
+
 def _ends_as(status: LifecycleStatus) -> dict[str, Any]:
     return _moves_to(status) | {"outcome": OUTCOMES[status].value} | _ENDED
 
@@ -156,7 +165,7 @@ TAKE = (
         _C.available_at <= moment("now_us"),
     )
     .values(
-        **_moves_to(LifecycleStatus.RUNNING),
+        **_STARTS,
         **_UNDER_LEASE,
         wait_kind=None,
         locked_by=sa.bindparam("worker"),
@@ -188,7 +197,7 @@ CLAIM_DOOMED = (
         sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
     )
     .values(
-        **_moves_to(LifecycleStatus.RUNNING), **_UNDER_LEASE, wait_kind=None,
+        **_STARTS, **_UNDER_LEASE, wait_kind=None,
         locked_by=sa.bindparam("worker"), started_at=sa.func.coalesce(_C.started_at, stamp("now_us")),
     )
 )  # fmt: skip
@@ -279,7 +288,13 @@ TAKE_OVER = (
 
 END_ABANDONED = (
     sa.update(_JOB)
-    .where(*_BY_LEASE, _LEASE_ENDED)
+    .where(
+        *_BY_LEASE,
+        _LEASE_ENDED,
+        # Cancelled where it was asked, failed where it was not; a cancel may have come since the row was read.
+        sa.case((_C.cancel_requested_at.is_(None), LifecycleStatus.FAILED.value),
+                else_=LifecycleStatus.CANCELLED.value) == sa.bindparam("final"),
+    )
     .values(
         _ENDED | _FAILURE
         | {"lifecycle_status": sa.bindparam("final"), "status": sa.bindparam("shadow"), "epoch": _C.epoch + 1}
