@@ -93,6 +93,21 @@ class RateLimited(HttpError):
     public_message = "Too many requests. Try again later."
 
 
+class OutputNotStored(HttpError):
+    """This job has no output, yet or any more."""
+
+    code = "OUTPUT_NOT_STORED"
+    status = 404
+    public_message = "This job has no output, yet or any more."
+
+
+class NothingMore(HttpError):
+    """The reader of a stream has had everything."""
+
+    code = "NOTHING_MORE"
+    status = 204
+
+
 class EventNotFound(HttpError):
     """There is no such outbox event."""
 
