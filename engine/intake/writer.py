@@ -19,6 +19,7 @@ from engine.lifecycle import views
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
 from engine.lifecycle.statements import Birth
+from outbox.base.points import Point, point
 from outbox.repository import OutboxRepository
 from registry.job import LifecycleStatus
 
@@ -41,6 +42,7 @@ class DraftWriter:
 
     def write(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob]:
         """Insert what is new and find what exists; answers in the order of ``drafts``."""
+        point(Point.CREATE_BEFORE_INSERT)
         known = self._known(conn, drafts)
         fresh = _first_of_each_key([d for d in drafts if d.job.idempotency_digest not in known])
         self._admission.admit(conn, [d.job for d in fresh])
@@ -48,6 +50,7 @@ class DraftWriter:
         mine = [d for d in fresh if d.job.id in born]
         self._snapshots.insert(conn, [(d.snapshot, d.snapshot_days) for d in mine])
         self._outbox.append(conn, [d.event for d in mine])
+        point(Point.CREATE_BEFORE_COMMIT)
         return self._answers(conn, drafts, born)
 
     def landed(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob] | None:
