@@ -95,7 +95,8 @@ class JobDefinitionRegistry:
 
     def find(self, job_type: str) -> JobDefinition | None:
         """The definition of a job type or its legacy spelling, or None."""
-        return self._definitions.get(job_type) or self._definitions.get(job_type.replace("-", "_"))
+        # A caller's word for a type may be anything.
+        return self._definitions.get(job_type) or self._definitions.get(str(job_type).replace("-", "_"))
 
     def get_all(self) -> tuple[JobDefinition, ...]:
         """Every definition, in the order of registering."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.errors import InvalidCreateFieldError, InvalidPayloadError, PayloadTooLargeError
 from engine.intake.commands import CreateJobInput, JobOverrides
-from outbox.base.canonical import canonical_bytes
+from outbox.base.documents import model_bytes
 from outbox.base.errors import NotCanonicalError
 from registry.definition import JobDefinition
 
@@ -65,6 +65,9 @@ def check_payload(definition: JobDefinition, payload: Any, *, limit: int) -> tup
         value = model.model_validate(raw)
     except ValidationError as error:
         raise InvalidPayloadError(_problems(model, error), field="payload") from None
+    except Exception as error:  # noqa: BLE001 - whatever a validator with a mistake in it raises
+        # Its kind alone: the text may hold the payload.
+        raise InvalidPayloadError(f"payload: {model.__name__}: {type(error).__name__}", field="payload") from None
     content = to_canonical(value)
     if len(content) > limit:
         raise PayloadTooLargeError(
@@ -76,7 +79,7 @@ def check_payload(definition: JobDefinition, payload: Any, *, limit: int) -> tup
 def to_canonical(value: BaseModel) -> bytes:
     """The canonical bytes of a validated model; what no database could keep is refused."""
     try:
-        return canonical_bytes(value.model_dump(mode="json"))
+        return model_bytes(value)
     except NotCanonicalError as error:
         raise InvalidPayloadError(f"payload: {error}", field="payload") from None
 

@@ -23,7 +23,8 @@ from engine.lifecycle.outputs import Output
 from engine.pipeline.context import JobContext
 from engine.pipeline.work import Abort, Aborted, Produced, Resolved
 from engine.resources.safety import ContentSafety
-from outbox.base.canonical import canonical_bytes, sha256
+from outbox.base.canonical import sha256
+from outbox.base.documents import model_bytes
 from outbox.base.errors import NotCanonicalError
 
 #: How long a cancelled handler may take to clean up before it is left behind, in s.
@@ -72,7 +73,7 @@ class Executor:
 
     def _stored(self, value: BaseModel) -> bytes:
         try:
-            content = canonical_bytes(value.model_dump(mode="json"))
+            content = model_bytes(value)
         except NotCanonicalError as error:
             raise OutputNotStorable(f"output: {error}") from None
         if len(content) > self._output_limit:

@@ -7,6 +7,7 @@
     clock ....... the database's clock, as SQL; the only place that may look at a host's
     bulk ........ many rows in one INSERT, compiled once
     canonical ... one byte string per JSON value (RFC 8785), and digests
+    documents ... from a validated model to those bytes
     ids ......... UUIDv7, made before the insert
     loop ........ a loop is one round plus a runner
     backoff ..... growing waits with jitter, as a pure function

@@ -12,7 +12,16 @@ from tests.support.databases import Databases
 from tests.support.migrated import MIGRATED, migrate
 from tests.support.world import World
 
-__all__ = ["_shared_uows", "make_world", "quick_looks", "shared_uow", "tables_url", "world"]
+__all__ = [
+    "_shared_uows",
+    "_shared_worlds",
+    "make_world",
+    "quick_looks",
+    "shared_uow",
+    "shared_world",
+    "tables_url",
+    "world",
+]
 
 
 @pytest.fixture
@@ -41,6 +50,25 @@ def shared_uow(
         url = databases(database_kind).prepared(f"{MIGRATED} {id(_shared_uows)}", migrate)
         _shared_uows[database_kind] = UnitOfWork(create_engine_for(url))
     return _shared_uows[database_kind]
+
+
+@pytest.fixture(scope="module")
+def _shared_worlds() -> Iterator[dict[str, World]]:
+    kept: dict[str, World] = {}
+    yield kept
+    for world in kept.values():
+        world.close()
+
+
+@pytest.fixture
+def shared_world(
+    database_kind: str, shared_uow: UnitOfWork, _shared_worlds: dict[str, World]
+) -> World:
+    """A world that a module's tests share; its rows are never cleaned away."""
+    if database_kind not in _shared_worlds:
+        url = shared_uow.engine.url.render_as_string(hide_password=False)
+        _shared_worlds[database_kind] = World(url)
+    return _shared_worlds[database_kind]
 
 
 @pytest.fixture
