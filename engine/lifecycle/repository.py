@@ -14,6 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from engine.lifecycle import statements as sql
+from engine.lifecycle.claim_log import ClaimLog
 from engine.lifecycle.claims import Candidate, decide_claim
 from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
 from engine.lifecycle.values import Failure, NewJob
@@ -29,6 +30,7 @@ class AiJobLifecycleRepository:
 
     def __init__(self, clock: DatabaseClock) -> None:
         self._clock = clock
+        self._claims = ClaimLog(clock)
 
     # -------------------------------------------------------------- creating
 
@@ -86,7 +88,7 @@ class AiJobLifecycleRepository:
             answers[row.id] = decision if isinstance(decision, Refusal) else row.claimed(decision)
             if row.leased is False and isinstance(decision, StartReason):
                 abandoned.append(Lease(row.id, row.epoch))
-        self._end_claims(conn, abandoned, _LEASE_LOST)
+        self._claims.end(conn, abandoned, _LEASE_LOST)
         self._name_absent(conn, answers)
         self._take(conn, [a for a in answers.values() if isinstance(a, Claim)], worker, lease_ms)
         return answers
@@ -113,16 +115,7 @@ class AiJobLifecycleRepository:
                 },
             ).rowcount  # fmt: skip
             _expect(taken, len(group))
-        self._record(conn, claims, worker)
-
-    def _record(self, conn: sa.Connection, claims: Sequence[Claim], worker: str) -> None:
-        if claims:
-            rows = [
-                {"job_id": c.lease.job_id, "epoch": c.lease.epoch, "attempt_no": c.attempt_no,
-                 "start_reason": c.start_reason.value, "worker": worker}
-                for c in claims
-            ]  # fmt: skip
-            sql.INSERT_CLAIM.execute(conn, rows, now_us=self._clock.us())
+        self._claims.begin(conn, claims, worker)
 
     def held(self, conn: sa.Connection, leases: Sequence[Lease], worker: str) -> set[Lease]:
         """Those of ``leases`` that ``worker`` holds: after a claim whose COMMIT was not answered (CI-9)."""
@@ -137,9 +130,9 @@ class AiJobLifecycleRepository:
         parameters = self._times(lease_ms) | {"job_id": lease.job_id, "held_epoch": lease.epoch}
         if row is None or conn.execute(sql.RETRY_IN_PLACE, parameters).rowcount != 1:
             return self.fenced(conn, lease)
-        self._end_claims(conn, [lease], failure)
+        self._claims.end(conn, [lease], failure)
         claim = Claim(Lease(lease.job_id, lease.epoch + 1), row.attempt_count + 1, StartReason.RETRY)
-        self._record(conn, [claim], worker)
+        self._claims.begin(conn, [claim], worker)
         return claim
 
     # -------------------------------------------------------------- while it runs
@@ -181,7 +174,7 @@ class AiJobLifecycleRepository:
         }  # fmt: skip
         if conn.execute(sql.PARK, parameters).rowcount != 1:
             return self.fenced(conn, lease)
-        self._end_claims(conn, [lease], failure)
+        self._claims.end(conn, [lease], failure)
         return self._delivery_no(conn, lease.job_id)
 
     def release(self, conn: sa.Connection, lease: Lease, *, look_after_ms: int) -> int | Fenced:
@@ -189,7 +182,7 @@ class AiJobLifecycleRepository:
         parameters = {"job_id": lease.job_id, "held_epoch": lease.epoch, "look_us": self._clock.us(look_after_ms)}
         if conn.execute(sql.RELEASE, parameters).rowcount != 1:
             return self.fenced(conn, lease)
-        self._end_claims(conn, [lease], None)
+        self._claims.end(conn, [lease], None)
         return self._delivery_no(conn, lease.job_id)
 
     # -------------------------------------------------------------- ending
@@ -201,7 +194,7 @@ class AiJobLifecycleRepository:
         """
         done = conn.execute(sql.SUCCEED, self._pairs(leases) | {"now_us": self._clock.us()}).rowcount
         if done:
-            self._end_claims(conn, leases, None)
+            self._claims.end(conn, leases, None)
         return done
 
     def mark_failed(self, conn: sa.Connection, lease: Lease, failure: Failure) -> bool:
@@ -209,14 +202,14 @@ class AiJobLifecycleRepository:
         parameters = self._ending(lease) | failure.columns()
         done = conn.execute(sql.FAIL, parameters).rowcount == 1
         if done:
-            self._end_claims(conn, [lease], failure)
+            self._claims.end(conn, [lease], failure)
         return done
 
     def mark_cancelled(self, conn: sa.Connection, lease: Lease) -> bool:
         """running -> cancelled under the claim; False when the claim is lost."""
         done = conn.execute(sql.CANCEL_RUNNING, self._ending(lease)).rowcount == 1
         if done:
-            self._end_claims(conn, [lease], None)
+            self._claims.end(conn, [lease], None)
         return done
 
     def request_cancel(self, conn: sa.Connection, job_id: UUID) -> LifecycleStatus | None:
@@ -242,7 +235,7 @@ class AiJobLifecycleRepository:
         }  # fmt: skip
         if conn.execute(sql.TAKE_OVER, parameters).rowcount != 1:
             return None
-        self._end_claims(conn, [lease], _LEASE_LOST)
+        self._claims.end(conn, [lease], _LEASE_LOST)
         return self._delivery_no(conn, lease.job_id)
 
     def end_abandoned(
@@ -257,7 +250,7 @@ class AiJobLifecycleRepository:
         parameters |= failure.columns() if failure else Failure(None).columns(outcome=words["ended_outcome"])
         done = conn.execute(sql.END_ABANDONED, parameters).rowcount == 1
         if done:
-            self._end_claims(conn, [lease], failure or _LEASE_LOST)
+            self._claims.end(conn, [lease], failure or _LEASE_LOST)
         return done
 
     def redeliver(
@@ -289,7 +282,7 @@ class AiJobLifecycleRepository:
         if row is None or conn.execute(sql.CLAIM_DOOMED, parameters).rowcount != 1:
             return None
         lease = Lease(job_id, row.epoch + 1)
-        self._record(conn, [Claim(lease, row.attempt_count, StartReason.RESUME)], worker)
+        self._claims.begin(conn, [Claim(lease, row.attempt_count, StartReason.RESUME)], worker)
         return lease
 
     # -------------------------------------------------------------- why a write was refused
@@ -321,15 +314,6 @@ class AiJobLifecycleRepository:
     @staticmethod
     def _pairs(leases: Sequence[Lease]) -> dict[str, Any]:
         return {"ids": [x.job_id for x in leases], "pairs": [(x.job_id, x.epoch) for x in leases]}
-
-    def _end_claims(self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None) -> None:
-        parameters = self._pairs(leases) | {
-            "now_us": self._clock.us(),
-            "claim_error": failure.code if failure else None,
-            "claim_errors": failure.errors_json if failure else None,
-        }
-        if leases:
-            conn.execute(sql.END_CLAIMS, parameters)
 
     @staticmethod
     def _delivery_no(conn: sa.Connection, job_id: UUID) -> int:

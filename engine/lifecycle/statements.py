@@ -12,7 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from engine.lifecycle.models import AiJob, AiJobClaim
+from engine.lifecycle.models import AiJob
 from engine.lifecycle.states import LEGACY, LEGACY_CANCEL_REQUESTED, OUTCOMES, TIMED_WAITS
 from engine.lifecycle.values import BIRTH, NewJob
 from outbox.base.bulk import RowInsert
@@ -20,7 +20,6 @@ from outbox.base.clock import moment, stamp
 from registry.job import LifecycleStatus, StartReason
 
 _JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
-_CLAIM: sa.Table = AiJobClaim.__table__  # type: ignore[assignment]
 _C = _JOB.c
 
 _RUNNING = LifecycleStatus.RUNNING.value
@@ -102,12 +101,6 @@ INSERT_JOB = RowInsert(
     constants=BIRTH,
     unless_exists="idempotency_digest",
     returning=Birth._fields,
-)
-
-INSERT_CLAIM = RowInsert(
-    _CLAIM,
-    ["job_id", "epoch", "attempt_no", "start_reason", "worker"],
-    expressions={"started_at": stamp("now_us")},
 )
 
 _BIRTH = sa.select(*(_C[name] for name in Birth._fields))
@@ -330,11 +323,3 @@ LOOK_LATER = (
 )
 
 STATE = sa.select(_C.lifecycle_status, _C.epoch, _C.cancel_requested_at).where(_C.id == _job_id)
-
-END_CLAIMS = (
-    sa.update(_CLAIM)
-    .where(_CLAIM.c.job_id.in_(_ids), sa.tuple_(_CLAIM.c.job_id, _CLAIM.c.epoch).in_(_pairs))
-    .values(
-        ended_at=stamp("now_us"), error_code=sa.bindparam("claim_error"), errors=sa.bindparam("claim_errors")
-    )
-)

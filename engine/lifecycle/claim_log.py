@@ -1,0 +1,70 @@
+"""The record of every start of a job: who claimed it, for what, and how that claim ended.
+
+Rows are written in the same transaction as the job's own row, by ``AiJobLifecycleRepository`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from engine.lifecycle.lease import Claim, Lease
+from engine.lifecycle.models import AiJobClaim
+from engine.lifecycle.values import Failure
+from outbox.base.bulk import RowInsert
+from outbox.base.clock import DatabaseClock, stamp
+
+_TABLE: sa.Table = AiJobClaim.__table__  # type: ignore[assignment]
+_C = _TABLE.c
+
+_INSERT = RowInsert(
+    _TABLE,
+    ["job_id", "epoch", "attempt_no", "start_reason", "worker"],
+    expressions={"started_at": stamp("now_us")},
+)
+
+_END = (
+    sa.update(_TABLE)
+    .where(
+        _C.job_id.in_(sa.bindparam("ids", expanding=True, type_=_C.job_id.type)),
+        sa.tuple_(_C.job_id, _C.epoch).in_(sa.bindparam("pairs", expanding=True)),
+    )
+    .values(ended_at=stamp("now_us"), error_code=sa.bindparam("code"), errors=sa.bindparam("told"))
+)
+
+
+class ClaimLog:
+    """The only writer of ``ai_job_claim``."""
+
+    def __init__(self, clock: DatabaseClock) -> None:
+        self._clock = clock
+
+    def begin(self, conn: sa.Connection, claims: Sequence[Claim], worker: str) -> None:
+        """Record ``claims`` of ``worker``."""
+        if not claims:
+            return
+        rows = [
+            {
+                "job_id": claim.lease.job_id,
+                "epoch": claim.lease.epoch,
+                "attempt_no": claim.attempt_no,
+                "start_reason": claim.start_reason.value,
+                "worker": worker,
+            }
+            for claim in claims
+        ]
+        _INSERT.execute(conn, rows, now_us=self._clock.us())
+
+    def end(self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None) -> None:
+        """Record that the claims behind ``leases`` are over, all for the same reason."""
+        if not leases:
+            return
+        parameters = {
+            "ids": [lease.job_id for lease in leases],
+            "pairs": [(lease.job_id, lease.epoch) for lease in leases],
+            "now_us": self._clock.us(),
+            "code": failure.code if failure else None,
+            "told": failure.errors_json if failure else None,
+        }
+        conn.execute(_END, parameters)
