@@ -2,6 +2,7 @@
 
     identity .... who this process is, for people
     fetcher ..... from free slots to claimed work, a batch at a time
+    pauses ...... which queues hand out nothing
     tickets ..... takes finished tickets off Redis, a batch at a time
     process ..... WorkerProcess: fetchers, engine, heartbeat, recovery, and how it stops
     entry ....... what a stock ``rq worker`` runs in an emergency

@@ -10,6 +10,7 @@ from typing import Any
 from engine.app import AiJobApp
 from engine.errors import SettingsError
 from engine.lifecycle.lease import Lease
+from engine.lifecycle.queues import QueueControlRepository
 from engine.pipeline.batcher import Batcher
 from engine.pipeline.context import JobContext
 from engine.pipeline.engine import AiJobExecutionEngine, EngineOptions
@@ -33,6 +34,7 @@ from engine.upkeep.upkeep import Upkeep, UpkeepOptions
 from engine.usage.repository import Intent, Settlement
 from engine.worker.dispatching import DispatcherProcess
 from engine.worker.identity import process_name
+from engine.worker.pauses import Pauses
 from engine.worker.process import WorkerProcess
 from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.dispatcher import DispatchOptions, OutboxDispatcher
@@ -123,6 +125,7 @@ def make_worker(
         name=name,
         queues=slots,
         transport=app.transport,
+        pauses=Pauses(app.uow, QueueControlRepository(app.clock)),
         make_preparer=make_preparer,
         make_engine=make_engine,
         make_heartbeat=lambda **kw: _heartbeat(app, **kw),
@@ -153,7 +156,11 @@ def _contexts(
 ) -> Callable[[Resolved, float], JobContext[Any]]:
     """What makes the context of an attempt: the batchers it shares with all others of this process."""
     intents: Batcher[Intent, bool] = Batcher(
-        "intents", lambda items: app.uow.run(lambda conn: app.usage.record(conn, items)), executor=threads
+        "intents",
+        lambda items: app.uow.run(
+            lambda conn: app.usage.record(conn, items), landed=lambda conn: app.usage.recorded(conn, items)
+        ),
+        executor=threads,
     )
     settlements: Batcher[Settlement, bool] = Batcher(
         "settlements",

@@ -51,6 +51,11 @@ class DispatcherProcess:
         self._stopped.wait()
         self.join()
 
+    def run_once(self) -> None:
+        """Do what is due on the caller's thread, for a timer or a test; raises what goes wrong."""
+        for loop in self._loops:
+            loop.run_out()
+
     def stop(self) -> None:
         """Stop claiming. Safe from any thread or signal handler."""
         for loop in self._loops:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 
 from engine.pipeline.prepare import Prepared, Preparer
 from engine.pipeline.work import Work
+from engine.worker.pauses import Pauses
 from engine.worker.tickets import Tickets
 from outbox.base.backoff import exponential
 from outbox.base.errors import DatabaseError
@@ -24,6 +26,10 @@ _log = logging.getLogger("aijobs.worker")
 WAIT_MS = 1_000
 
 
+#: How often a paused queue is asked for again, in s.
+PAUSED_S = 1.0
+
+
 class Fetcher:
     """Claims work for one queue and hands it to ``start``; lives on the event loop."""
 
@@ -35,6 +41,7 @@ class Fetcher:
         transport: Transport,
         preparer: Preparer,
         tickets: Tickets,
+        pauses: Pauses,
         thread: Executor,
         start: Callable[[Work], None],
         busy: Callable[[], bool],
@@ -48,6 +55,7 @@ class Fetcher:
         self._transport = transport
         self._preparer = preparer
         self._tickets = tickets
+        self._pauses = pauses
         self._thread = thread
         self._start = start
         self._busy = busy
@@ -73,9 +81,18 @@ class Fetcher:
             if self._free <= 0 or self._busy():
                 await self._pause(0.05 if self._busy() else None)
                 continue
+            if await self._is_paused():
+                if burst:
+                    return
+                await self._pause(PAUSED_S)
+                continue
             found = await self._fetch()
             if burst and not found and self._free == self.concurrency and not await self._more():
                 return
+
+    async def _is_paused(self) -> bool:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._pauses.is_paused, self.queue.name)
 
     async def _fetch(self) -> bool:
         """One round; returns whether there was anything."""
@@ -123,10 +140,9 @@ class Fetcher:
         return depth.get(self.queue.name, 0) > 0
 
     async def _pause(self, seconds: float | None) -> None:
+        """Until a slot is freed or a stop is asked, at most ``seconds``."""
         self._changed.clear()
         if self._stopping or (self._free > 0 and seconds is None):
             return
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return

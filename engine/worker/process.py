@@ -30,6 +30,7 @@ from engine.pipeline.prepare import Preparer
 from engine.pipeline.work import Abort, Work
 from engine.upkeep.upkeep import Upkeep
 from engine.worker.fetcher import Fetcher
+from engine.worker.pauses import Pauses
 from engine.worker.tickets import Tickets
 from outbox.base.loop import Loop
 from outbox.base.points import Point, point
@@ -57,6 +58,7 @@ class WorkerProcess:
         name: str,
         queues: Mapping[QueueSpec, int],
         transport: Transport,
+        pauses: Pauses,
         make_preparer: Callable[[Callable[[Lease], bool]], Preparer],
         make_engine: Callable[[ThreadPoolExecutor, asyncio.AbstractEventLoop], AiJobExecutionEngine],
         make_heartbeat: Callable[..., Heartbeat],
@@ -71,6 +73,7 @@ class WorkerProcess:
         self.name = name
         self._queues = dict(queues)
         self._transport = transport
+        self._pauses = pauses
         self._make_preparer = make_preparer
         self._make_engine = make_engine
         self._make_heartbeat = make_heartbeat
@@ -217,6 +220,7 @@ class WorkerProcess:
             transport=self._transport,
             preparer=self._make_preparer(self._in_hand),
             tickets=tickets,
+            pauses=self._pauses,
             thread=fetching,
             start=start,
             busy=lambda: engine.finishing > MAX_FINISHING,
