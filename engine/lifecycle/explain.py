@@ -182,7 +182,8 @@ def _pending(c: Circumstances) -> Explanation | None:
         code=Why.NO_DISPATCHER,
         sentence=f"no dispatcher has taken it for {span(since)}; none seems to run",
         next_step="nothing is lost; it goes on when one runs",
-        command="aijobs dispatcher",
+        # With Redis inside the process, dispatcher and worker must share it.
+        command="aijobs run" if c.broker is Broker.ELSEWHERE else "aijobs dispatcher",
         needs_person=True,
     )
 

@@ -66,6 +66,14 @@ def head() -> str:
     return newest
 
 
+def is_known(revision: str) -> bool:
+    """Whether this release has that revision; it has not where a later release has migrated."""
+    try:
+        return ScriptDirectory.from_config(_config()).get_revision(revision) is not None
+    except CommandError:
+        return False
+
+
 def check(engine: sa.Engine) -> list[str]:
     """What is different between the database and the models, one sentence each; empty when nothing is.
 

@@ -39,6 +39,11 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=f"aijobs-{self.name}", daemon=True)
         self._thread.start()
 
+    def run_out(self) -> None:
+        """Run rounds on the caller's thread until one promises no more; what a round raises is raised."""
+        while self._round():
+            pass
+
     def stop(self) -> None:
         """Ask the loop to end after its present round."""
         self._stop.set()

@@ -1,0 +1,205 @@
+"""Processes that run until they are told to stop: what is checked first, signals, readiness, exit codes.
+
+First SIGTERM or SIGINT: nothing new is taken, what runs may finish within the grace, the rest is handed back.
+Second: handed back at once. Third: the process ends as it stands; leases and claims end by themselves.
+
+Exit code 0: everything in hand was finished. 143 (SIGTERM) or 130 (SIGINT): work was handed back, and
+another process will do it; no attempt was used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from engine.app import AiJobApp
+from engine.cli.errors import CheckFailed, UsageMistake
+from engine.cli.schema import require_current
+from engine.cli.session import Session
+from engine.config import notify_socket
+from engine.observe.facts import log_fact
+from engine.observe.logs import set_up
+from engine.observe.notify import Supervisor
+from outbox.base import verify
+from outbox.errors import TransportUnavailable
+from registry.errors import AiJobsError
+
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+#: How long a start waits for a database or a Redis that may be starting too, in seconds.
+PATIENCE_S: Final = 5.0
+#: How long a start waits for its first fetch before it says nothing more of it, in seconds.
+_READY_S: Final = 60.0
+
+_log = logging.getLogger("aijobs.daemon")
+
+
+def prepare(session: Session, *, role: str, alone: bool = False) -> AiJobApp:
+    """The application of a daemon, after everything was checked that would only show at the first job.
+
+    ``alone``: this process holds all roles, so Redis may be its own. Raises what names the mistake and its
+    fix: a wrong type, a Redis that only lives in this process, missing tables, an unreachable server.
+    """
+    settings = session.app.settings
+    set_up(
+        format=session.options.log_format or settings.log_format,  # type: ignore[arg-type]
+        level=_level(session),
+        color=not session.options.no_color,
+    )
+    app = session.app
+    app.start()
+    if not alone:
+        refuse_embedded(app, role)
+    _patiently(lambda: _check_database(app))
+    _patiently(lambda: _check_redis(app))
+    app.telemetry.listen(log_fact)
+    return app
+
+
+def _level(session: Session) -> int:
+    if session.options.log_level:
+        return _LEVELS[session.options.log_level]
+    if session.options.verbose or session.options.quiet:
+        return logging.DEBUG if session.options.verbose else logging.WARNING
+    return _LEVELS[session.app.settings.log_level]
+
+
+def refuse_embedded(app: AiJobApp, role: str) -> None:
+    """Raise :class:`UsageMistake` where tickets could never reach another process."""
+    if app.transport.features.cross_process:
+        return
+    scheme = app.settings.redis_url.partition(":")[0]
+    raise UsageMistake(
+        f"{role}: {scheme}:// is a Redis inside one process, which no other process can reach",
+        fix="set AIJOBS_REDIS_URL to a Redis server, for example redis://127.0.0.1:6379/0, "
+        "or start all roles in one process with `aijobs run`",
+    )
+
+
+def _check_database(app: AiJobApp) -> None:
+    warning = require_current(app)
+    if warning:
+        _log.warning("%s", warning)
+    problems = verify.problems(app.database)
+    if problems:
+        raise CheckFailed(f"the database breaks a rule: {'; '.join(problems)}", fix="`aijobs doctor` says more")
+
+
+def _check_redis(app: AiJobApp) -> None:
+    for problem in app.transport.check():
+        _log.warning("%s", problem)
+
+
+def _patiently(check: Callable[[], None]) -> None:
+    """Run ``check``, again while a server may still be starting."""
+    deadline = time.monotonic() + PATIENCE_S
+    told = False
+    while True:
+        try:
+            return check()
+        except Exception as error:
+            if time.monotonic() > deadline or not _may_pass(error):
+                raise
+            if not told:
+                code = error.code if isinstance(error, AiJobsError) else type(error).__name__
+                _log.warning("not reachable yet (%s); waiting up to %g s", code, PATIENCE_S)
+                told = True
+        time.sleep(0.25)
+
+
+def _may_pass(error: Exception) -> bool:
+    from outbox.base.db import classify
+
+    return isinstance(error, TransportUnavailable) or classify(error) == "lost"
+
+
+def run(
+    name: str,
+    work: Callable[[], bool],
+    *,
+    stop: Callable[[], None],
+    ready: Callable[[float], bool] | None = None,
+    fields: dict[str, Any],
+    hands_back: bool = True,
+) -> int:
+    """Run ``work()`` on this thread until it ends by itself or by signals, and return the exit code.
+
+    ``work`` returns whether everything in hand was finished. ``stop`` is called for the first and for the
+    second signal; ``ready(timeout_s)`` waits until work can begin. A process that ``hands_back`` nothing is
+    ended by the second signal.
+    """
+    supervisor = Supervisor(notify_socket())
+    watcher = _Watcher(name, stop, supervisor, last=3 if hands_back else 2)
+    restore = watcher.install()
+    threading.Thread(target=_tell_ready, args=(name, ready, supervisor, fields), daemon=True).start()
+    try:
+        drained = work()
+    finally:
+        restore()
+        watcher.end()
+    _log.info("stopped", extra={"fields": {"finished": drained, **fields}})
+    return 0 if drained or watcher.first is None else 128 + watcher.first
+
+
+def _tell_ready(
+    name: str, ready: Callable[[float], bool] | None, supervisor: Supervisor, fields: dict[str, Any]
+) -> None:
+    if ready is None or ready(_READY_S):
+        _log.info("ready", extra={"fields": fields})
+        supervisor.ready(name)
+
+
+class _Watcher:
+    """Takes signals off the main thread: a handler may interrupt it anywhere, also inside a lock."""
+
+    def __init__(self, name: str, stop: Callable[[], None], supervisor: Supervisor, *, last: int) -> None:
+        """The signal number ``last`` ends the process as it stands."""
+        self._name = name
+        self._last = last
+        self._stop = stop
+        self._supervisor = supervisor
+        # The one queue whose put may interrupt itself.
+        self._signals: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self.first: int | None = None
+
+    def install(self) -> Callable[[], None]:
+        """Take over both signals; the returned function puts the old handlers back."""
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._note) for number in numbers}
+        threading.Thread(target=self._watch, name="aijobs-signals", daemon=True).start()
+
+        def restore() -> None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+        return restore
+
+    def end(self) -> None:
+        """No more signals are expected."""
+        self._signals.put(None)
+
+    def _note(self, number: int, _frame: Any) -> None:
+        self._signals.put(number)
+
+    def _watch(self) -> None:
+        count = 0
+        while (number := self._signals.get()) is not None:
+            count += 1
+            self.first = self.first or number
+            self._supervisor.stopping(self._name)
+            says = _SAYS[count] if count < self._last else "ending as it stands; leases and claims end by themselves"
+            _log.info(says, extra={"fields": {"signal": signal.Signals(number).name}})
+            if count >= self._last:
+                os._exit(128 + number)
+            self._stop()
+
+
+_SAYS: Final = {
+    1: "stopping: nothing new is taken, running work may finish",
+    2: "stopping at once: running work is handed back",
+}

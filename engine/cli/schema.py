@@ -1,0 +1,47 @@
+"""Whether the database has the tables of this release, asked before anything is started on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from engine.app import AiJobApp
+from engine.cli.errors import SchemaBehind
+from engine.migrations import runner
+
+_FIX = "run `aijobs db upgrade`"
+
+
+def refuse_missing_file(app: AiJobApp) -> None:
+    """Raise :class:`SchemaBehind` where the database would be a new, empty SQLite file: reading makes none."""
+    path = sqlite_file(app)
+    if path is not None and not path.exists():
+        raise SchemaBehind(f"there is no database at {path}", fix=f"{_FIX}, or set AIJOBS_DATABASE_URL")
+
+
+def sqlite_file(app: AiJobApp) -> Path | None:
+    """The file of a SQLite database, None for a server."""
+    try:
+        url = sa.make_url(app.settings.database_url)
+    except sa.exc.ArgumentError:
+        return None
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def require_current(app: AiJobApp) -> str | None:
+    """Raise :class:`SchemaBehind` unless the tables are those of this release or of a later one.
+
+    A later one is what an old process meets in a rolling update, so it is no error: returns a warning then.
+    """
+    refuse_missing_file(app)
+    found = runner.current(app.database)
+    if found == runner.head():
+        return None
+    if found is None:
+        raise SchemaBehind("the database has no tables of aijobs yet", fix=_FIX)
+    if runner.is_known(found):
+        raise SchemaBehind(
+            f"the database is at revision {found}, this release needs {runner.head()}", fix=_FIX
+        )
+    return f"the database is at revision {found}, which is newer than this release ({runner.head()})"

@@ -1,0 +1,58 @@
+"""What one command works with: its options, where it prints, and the application, made when first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from engine.cli.options import GlobalOptions
+
+if TYPE_CHECKING:
+    from engine.app import AiJobApp
+    from engine.cli.output import Output
+
+
+class Session:
+    """Stands in every command's context as ``ctx.obj``."""
+
+    def __init__(self) -> None:
+        self.options = GlobalOptions()
+
+    @cached_property
+    def out(self) -> Output:
+        """Where data and talk go."""
+        from engine.cli.output import Output
+
+        options = self.options
+        return Output(json=options.json, color=not options.no_color, quiet=options.quiet)
+
+    @cached_property
+    def app(self) -> AiJobApp:
+        """The application; no connection is opened. Raises what :func:`~engine.cli.application.find` raises."""
+        from engine.cli.application import find
+
+        return find(self.options)
+
+    @cached_property
+    def database_app(self) -> AiJobApp:
+        """The application, for a command that reads or writes rows: its database file, if it is one, exists."""
+        from engine.cli.schema import refuse_missing_file
+
+        refuse_missing_file(self.app)
+        return self.app
+
+    def fail(self, error: Exception) -> int:
+        """Say what went wrong on standard error, with the fix, and return the exit code."""
+        from engine.cli.failures import judge, show_traceback
+
+        failure = judge(error)
+        if self.options.verbose:
+            show_traceback(error)
+        self.out.failure(failure)
+        return failure.exit_code
+
+    def close(self) -> None:
+        """Let go of the application's connections."""
+        app = self.__dict__.get("app")
+        if app is not None:
+            app.close()
