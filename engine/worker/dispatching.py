@@ -7,6 +7,7 @@ import threading
 
 from engine.intake.wake import DISPATCHER_CHANNEL
 from engine.upkeep.upkeep import Upkeep
+from outbox.base.heap import settle_heap
 from outbox.base.loop import Loop
 from outbox.dispatcher import OutboxDispatcher
 from outbox.errors import TransportError
@@ -47,6 +48,7 @@ class DispatcherProcess:
 
     def run(self) -> None:
         """Dispatch until :meth:`stop`; a batch that is under way is finished and marked."""
+        settle_heap()
         self.start()
         self._stopped.wait()
         self.join()

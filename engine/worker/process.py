@@ -32,6 +32,7 @@ from engine.upkeep.upkeep import Upkeep
 from engine.worker.fetcher import Fetcher
 from engine.worker.pauses import Pauses
 from engine.worker.tickets import Tickets
+from outbox.base.heap import settle_heap
 from outbox.base.loop import Loop
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
@@ -105,6 +106,7 @@ class WorkerProcess:
 
         Returns whether everything in hand was finished; False when jobs had to be handed back.
         """
+        settle_heap()
         return asyncio.run(self._main(burst))
 
     def wait_ready(self, timeout_s: float) -> bool:
