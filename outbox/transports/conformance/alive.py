@@ -54,6 +54,7 @@ class AlivePromises(Promises):
 
         self.cancel(transport, gone)
 
+        assert transport.depth([QUEUE]) == {QUEUE: 1}
         assert not self.is_alive(transport, gone)
         assert self.drain(transport) == [stays]
 

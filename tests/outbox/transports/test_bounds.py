@@ -133,6 +133,33 @@ class TestBounds(Conversation):
 
         assert left == {b"rq:queues"}
 
+    def test_a_cancelled_ticket_leaves_its_hint_alone(
+        self, rq_transport: RqTransport, redis_client: redis.Redis
+    ) -> None:
+        tickets = [make_ticket(NOON + i) for i in range(2)]
+        self.put(rq_transport, *tickets)
+        rq_transport.defer_many([(self.claim(rq_transport, 1)[0], 60_000)])
+
+        for ticket in tickets:
+            self.cancel(rq_transport, ticket)
+
+        hints = {f"rq:job:cancel:{ticket.job_id.hex}".encode() for ticket in tickets}
+        assert set(redis_client.keys()) == {b"rq:queues", *hints}
+
+    def test_heartbeats_keep_what_shows_an_execution(
+        self, rq_transport: RqTransport, redis_client: redis.Redis
+    ) -> None:
+        self.put(rq_transport, make_ticket())
+        delivery = self.claim_one(rq_transport)
+        shown = f"rq:execution:{delivery.ticket.ticket_id}:{delivery.execution_id}"
+        for key in (shown, f"rq:worker:{WORKER}:executions"):
+            redis_client.expire(key, 5)
+
+        self.beat(rq_transport, delivery)
+
+        assert redis_client.pttl(shown) > LEASE_MS
+        assert redis_client.pttl(f"rq:worker:{WORKER}:executions") > LEASE_MS
+
     def test_a_worker_that_was_forgotten_is_not_made_again_without_an_end(
         self, rq_transport: RqTransport, redis_client: redis.Redis
     ) -> None:

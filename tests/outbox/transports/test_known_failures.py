@@ -95,6 +95,17 @@ class TestKnownFailures(Conversation):
 
         assert redis_client.hget(f"rq:job:{ticket.ticket_id}", "timeout") == b"3600"
 
+    def test_tr_8_leases_are_kept_to_the_millisecond(
+        self, rq_transport: RqTransport, redis_client: redis.Redis
+    ) -> None:
+        for i in range(4):  # of four ends, one at most may fall on a whole second by chance
+            self.put(rq_transport, make_ticket(NOON + i))
+            rq_transport.claim(QUEUE, 1, WORKER, LEASE_MS + 200 * i + i)
+
+        ends = [end for _, end in redis_client.zrange(f"rq:wip:{QUEUE}", 0, -1, withscores=True)]
+
+        assert sum(end % 1 != 0 for end in ends) >= 3
+
     def test_tr_12_no_text_of_a_caller_reaches_redis_or_a_log(
         self,
         rq_transport: RqTransport,
