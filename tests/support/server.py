@@ -109,12 +109,15 @@ class Server:
     def pause(self) -> None:
         """Freeze the process and its children (SIGSTOP): connections stay open and nothing answers."""
         for pid in self._family():
-            os.kill(pid, signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let a paused server go on (SIGCONT)."""
         for pid in reversed(self._family()):
-            os.kill(pid, signal.SIGCONT)
+            # a child may have ended since it was listed
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def heal(self) -> Self:
         """Make it run and answer again, whatever was done to it."""
