@@ -208,6 +208,13 @@ class Server:
         reaper.forget(self._process.pid)
         self._process = None
 
+    @staticmethod
+    def _tell_family(family: list[int], number: int) -> None:
+        for pid in family:
+            # a session's process ends whenever its client leaves
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def _family(self) -> list[int]:
         """The process and its descendants, parents first."""
         children = children_by_parent()
