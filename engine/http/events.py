@@ -76,7 +76,11 @@ class Place:
         return replace(self, epoch=piece.epoch, seq=piece.seq)
 
 
-def state_events(place: Place, job: JobView) -> Iterator[tuple[Place, str, dict[str, Any]]]:
+#: A place after an event, the event's name, and its data.
+News = tuple[Place, str, dict[str, Any]]
+
+
+def state_events(place: Place, job: JobView) -> Iterator[News]:
     """What a reader at ``place`` has not heard about the state of ``job``."""
     now = place.after_state(job)
     if (place.status, place.claim) != (now.status, now.claim):
@@ -85,7 +89,7 @@ def state_events(place: Place, job: JobView) -> Iterator[tuple[Place, str, dict[
         yield now, "progress", {"progress": job.progress, "note": job.progress_note}
 
 
-def piece_events(place: Place, piece: Piece) -> Iterator[tuple[Place, str, dict[str, Any]]]:
+def piece_events(place: Place, piece: Piece) -> Iterator[News]:
     """What a reader at ``place`` is told of the next piece of text; of an attempt given up, nothing."""
     if piece.epoch < place.epoch:
         return
@@ -120,10 +124,8 @@ class Follower:
         yield ServerSentEvent(comment="aijobs", retry=RETRY_MS)
         async with self._edge.watch.watch(self._job.id) as watcher:
             while True:
-                # Pieces are read after the state, so that none of a finished answer is missed.
-                for news in [*state_events(self._place, self._job), *await self._pieces()]:
-                    self._place, name, data = news
-                    yield ServerSentEvent(event=name, data=data, id=str(self._place))
+                async for event in self._news():
+                    yield event
                 if self._job.is_final:
                     yield await self._done()
                     return
@@ -131,19 +133,33 @@ class Follower:
                     return
                 self._job = await watcher.next(self._job, self._period())
 
-    async def _pieces(self) -> list[tuple[Place, str, dict[str, Any]]]:
-        now, found = asyncio.get_running_loop().time(), []
+    async def _news(self) -> AsyncIterator[ServerSentEvent]:
+        """What is new: text before the state that ends it, a state before the text that it begins."""
+        # Read after the state, so that none of a finished answer is missed.
+        pieces = await self._pieces()
+        if not self._job.is_final:
+            for news in state_events(self._place, self._job):
+                yield self._told(news)
+        for piece in pieces:
+            for news in piece_events(self._place, piece):
+                yield self._told(news)
+        if self._job.is_final:
+            for news in state_events(self._place, self._job):
+                yield self._told(news)
+
+    def _told(self, news: News) -> ServerSentEvent:
+        self._place, name, data = news
+        return ServerSentEvent(event=name, data=data, id=str(self._place))
+
+    async def _pieces(self) -> list[Piece]:
+        now = asyncio.get_running_loop().time()
         if self._job.lifecycle_status is LifecycleStatus.QUEUED or now < self._next_look:
             return []
         place = self._place
-        pieces = await self._edge.read(
+        found = await self._edge.read(
             lambda conn: self._edge.streams.after(conn, self._job.id, place.epoch, place.seq)
         )
-        for piece in pieces:
-            for news in piece_events(place, piece):
-                place = news[0]
-                found.append(news)
-        self._next_look = 0.0 if self._streams or self._job.is_final else now + _SELDOM_S
+        self._next_look = 0.0 if found or self._streams else now + _SELDOM_S
         return found
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 import uvicorn
@@ -14,11 +15,14 @@ from tests.support.wait import PATIENCE_S, eventually
 class WebServer:
     """Serves an ASGI application. Use as a context manager."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(
+        self, app: Any, serve: Callable[[uvicorn.Config], uvicorn.Server] = uvicorn.Server
+    ) -> None:
+        """`serve` makes the server, where it is to be another class than uvicorn's own."""
         config = uvicorn.Config(
             app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=5
         )
-        self._server = uvicorn.Server(config)
+        self._server = serve(config)
         self._thread = threading.Thread(target=self._run, name="web-server", daemon=True)
 
     @property

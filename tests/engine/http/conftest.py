@@ -15,6 +15,7 @@ from engine.app import AiJobApp
 from engine.config import HttpSettings, Settings
 from engine.http.app import create_http_app
 from engine.http.edge import Edge
+from engine.http.server import EdgeServer
 from engine.intake.commands import CreateJobInput
 from outbox.base.clock import DatabaseClock
 from registry.job import JobView
@@ -107,7 +108,9 @@ def make_world(clock: DatabaseClock) -> Iterator[MakeWorld]:
         app = app or AiJobApp(settings=settings_for(url, **http), clock=clock)
         prepare(app)
         api = build(app)
-        world = World(app, api.state.edge, WebServer(api).start())
+        edge: Edge = api.state.edge
+        server = WebServer(api, lambda config: EdgeServer(config, edge)).start()
+        world = World(app, edge, server)
         worlds.append(world)
         return world
 
