@@ -7,7 +7,7 @@
     steps ........ create_table: names its character set, goes on where a killed one stopped
     errors ....... MIGRATION_*
     env .......... what Alembic runs for each command
-    versions/ .... the migrations, numbered
+    versions/ .... the migrations, numbered;   initial/ ... the tables of the first one, by subject
 
 Our revision stands in a table of its own, `aijobs_alembic_version`, so that a host application may keep its
 tables and its Alembic in the same database: neither sees the other's tables.
@@ -20,7 +20,7 @@ How a migration is made
     3. Migrate forward only, and so that the release before still runs on the new tables: add columns as
        nullable or with a server default, drop them one release later.
     4. Run `pytest tests/engine/migrations`: it compares migrated tables with the models on every database.
-    Until the first release 0001 itself is edited; after it no released file ever changes.
+    Until the first release 0001 is edited, in `initial/`; after it no released file ever changes.
 """
 
 from engine.migrations.scope import VERSION_TABLE, include_object

@@ -1,4 +1,4 @@
-"""Column types as migrations write them, spelled out once per database.
+"""Columns and their types as migrations write them, spelled out once per database.
 
 They mirror ``outbox.base.types`` and are kept apart from it on purpose: those move on with the models, while a
 released migration must make the same table for ever. A changed type is a new function here.
@@ -79,3 +79,8 @@ def digest() -> Type:
 def dollars() -> Type:
     """US dollars to the billionth; on SQLite their number."""
     return sa.Numeric(18, 9).with_variant(sa.BigInteger(), "sqlite")
+
+
+def column(name: str, type_: Type, *, null: bool = False) -> sa.Column[Any]:
+    """A column that must have a value, unless ``null``; numbers are never counted up by the database."""
+    return sa.Column(name, type_, nullable=null, autoincrement=False)

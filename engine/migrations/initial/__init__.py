@@ -1,0 +1,7 @@
+"""What revision 0001 creates, by subject. Until the first release a new table is added here; after it never.
+
+delivery ... outbox_event, inbox_event
+jobs ....... ai_job, its snapshot, output, claims and stream
+results .... ai_job_artifact, ai_usage_log, flashcard, quiz_question, learning_analysis
+people ..... admission_counter, user_credential, idempotency_record, queue_control, audit_log
+"""
