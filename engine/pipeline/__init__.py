@@ -12,6 +12,7 @@
     retry .......... what follows a failed attempt: a pure decision, and the only place of retries
     settle ......... writes what was decided: retry in place, park, fail, cancel, hand back
     batcher ........ what arrives together shares a transaction
+    outages ........ what must be written is written through an outage of the database
     heartbeat ...... keeps all leases of a process with one statement
     engine ......... AiJobExecutionEngine, the attempt loop over the stages
 """

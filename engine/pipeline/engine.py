@@ -21,15 +21,14 @@ from engine.lifecycle.values import Failure
 from engine.pipeline.batcher import Batcher
 from engine.pipeline.complete import complete
 from engine.pipeline.execute import Executor
+from engine.pipeline.outages import persist
 from engine.pipeline.project import Ending, Projection
 from engine.pipeline.resolve import Resolver
 from engine.pipeline.retry import Decision, Fail, Park, RetryInPlace, Situation, decide, describe
 from engine.pipeline.settle import Settler
 from engine.pipeline.work import Abort, Aborted, History, Produced, Resolved, Work
 from engine.usage.repository import UsageRepository
-from outbox.base.backoff import exponential
 from outbox.base.db import UnitOfWork
-from outbox.base.errors import CommitOutcomeUnknown, DatabaseContention, DatabaseUnavailable
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from registry.job import StartReason
@@ -37,9 +36,6 @@ from registry.job import StartReason
 T = TypeVar("T")
 
 _log = logging.getLogger("aijobs.engine")
-
-_PASSING = (DatabaseUnavailable, DatabaseContention, CommitOutcomeUnknown)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
@@ -212,15 +208,7 @@ class AiJobExecutionEngine:
         return written
 
     async def _persist(self, write: Callable[[], asyncio.Future[T]]) -> T:
-        """Write through a database outage: what was paid for is not thrown away because of it."""
-        failures = 0
-        while True:
-            try:
-                return await write()
-            except _PASSING as error:
-                failures += 1
-                self._telemetry.emit("settle.database_unavailable", code=error.code)
-                await asyncio.sleep(exponential(failures, base_ms=100, limit_ms=5_000) / 1000)
+        return await persist(write, self._telemetry)
 
     def _threaded(self, act: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, act)

@@ -7,14 +7,18 @@ once (WL-11).
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from engine.errors import LeaseLostError
 from engine.pipeline.batcher import Batcher
+from engine.pipeline.outages import persist
 from engine.pipeline.retry import UNKNOWN_OUTCOMES
 from engine.pipeline.work import Abort, Aborted, Work
 from engine.providers.base import AiProvider, GenerateRequest, GenerateResult, Message, Usage
@@ -94,7 +98,12 @@ class Gateway:
             provider=self._provider.name,
             model=request.model,
         )
-        if not await self._intents.submit(intent):
+        tries = itertools.count()
+
+        def submit() -> asyncio.Future[bool]:
+            return self._intents.submit(replace(intent, again=next(tries) > 0))
+
+        if not await persist(submit, self._telemetry):
             self._work.switch.trip(Abort.FENCED)
             raise LeaseLostError("the lease was lost before the call; it was not made")
 
@@ -125,20 +134,19 @@ class Gateway:
             # Left as an open intent: unsettled means unknown (design 5).
             return
         used = usage or Usage()
-        settled = await self._settlements.submit(
-            Settlement(
-                lease=self._work.lease,
-                call_no=call_no,
-                latency_ms=round((time.monotonic() - began) * 1000),
-                error_code=error_code,
-                model=used.model,
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
-                cost_usd=used.cost_usd,
-                finish_reason=result.finish_reason if result else None,
-                provider_request_id=result.provider_request_id if result else None,
-            )
+        settlement = Settlement(
+            lease=self._work.lease,
+            call_no=call_no,
+            latency_ms=round((time.monotonic() - began) * 1000),
+            error_code=error_code,
+            model=used.model,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cost_usd=used.cost_usd,
+            finish_reason=result.finish_reason if result else None,
+            provider_request_id=result.provider_request_id if result else None,
         )
+        settled = await persist(lambda: self._settlements.submit(settlement), self._telemetry)
         if not settled:
             self._telemetry.emit("usage.fenced", job_id=str(self._work.job.id))
             raise Aborted(Abort.FENCED)

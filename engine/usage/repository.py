@@ -60,6 +60,10 @@ _OPEN = (
     .distinct()
 )
 
+_STORED = sa.select(_C.job_id, _C.epoch, _C.call_no).where(
+    _C.job_id.in_(sa.bindparam("jobs", expanding=True, type_=_C.job_id.type))
+)
+
 _CALLS = sa.select(_TABLE).where(_C.job_id == sa.bindparam("of_job", type_=_C.job_id.type)).order_by(
     _C.epoch, _C.call_no
 )
@@ -76,6 +80,13 @@ class Intent:
     credential_mode: str
     provider: str
     model: str | None
+    #: It was tried before and may have been stored: the answer to that COMMIT was lost.
+    again: bool = False
+
+    @property
+    def key(self) -> tuple[UUID, int, int]:
+        """What names the call."""
+        return (self.lease.job_id, self.lease.epoch, self.call_no)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +115,30 @@ class UsageRepository:
     def record(self, conn: sa.Connection, intents: Sequence[Intent]) -> list[bool]:
         """Store intents, in their order; False where the lease is lost and the call must not be made."""
         held = self._lifecycle.alive(conn, [i.lease for i in intents], locking=True)
+        stored = self._stored(conn, [i for i in intents if i.again])
         rows = [
             {
                 "id": new_id(), "job_id": i.lease.job_id, "epoch": i.lease.epoch, "call_no": i.call_no,
                 "attempt_no": i.attempt_no, "operation_id": i.operation_id, "status": INTENT,
                 "credential_mode": i.credential_mode, "provider": i.provider, "model": i.model,
             }
-            for i in intents if i.lease in held
+            for i in intents if i.lease in held and i.key not in stored
         ]  # fmt: skip
         if rows:
             _INSERT.execute(conn, rows, now_us=self._clock.us())
         return [i.lease in held for i in intents]
+
+    def recorded(self, conn: sa.Connection, intents: Sequence[Intent]) -> list[bool] | None:
+        """After a COMMIT without an answer: what :meth:`record` answered, when it was stored (CI-9)."""
+        stored = self._stored(conn, intents)
+        return [i.key in stored for i in intents] if stored else None
+
+    @staticmethod
+    def _stored(conn: sa.Connection, intents: Sequence[Intent]) -> set[tuple[UUID, int, int]]:
+        if not intents:
+            return set()
+        rows = conn.execute(_STORED, {"jobs": sorted({i.lease.job_id for i in intents})})
+        return {(row.job_id, row.epoch, row.call_no) for row in rows} & {i.key for i in intents}
 
     def settle(self, conn: sa.Connection, settlements: Sequence[Settlement]) -> list[bool]:
         """Write what became of calls, in their order; False where the lease is lost: it stays unknown."""
