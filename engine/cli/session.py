@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import typer
+
 from engine.cli.options import GlobalOptions
 
 if TYPE_CHECKING:
@@ -40,6 +42,17 @@ class Session:
 
         refuse_missing_file(self.app)
         return self.app
+
+    def confirm(self, question: str) -> None:
+        """Ask on a terminal, unless ``-y``; without a terminal nothing is assumed."""
+        from engine.cli.errors import NotAllowed, UsageMistake
+
+        if self.options.yes:
+            return
+        if not self.out.can_ask:
+            raise UsageMistake(f"not confirmed: {question}", fix="pass --yes")
+        if not typer.confirm(question, err=True):
+            raise NotAllowed("nothing was done")
 
     def fail(self, error: Exception) -> int:
         """Say what went wrong on standard error, with the fix, and return the exit code."""

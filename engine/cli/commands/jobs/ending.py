@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from engine.cli import filters, rendering
-from engine.cli.errors import Exit, NotAllowed, UsageMistake
+from engine.cli.errors import Exit, UsageMistake
 from engine.cli.output import one_line
 from engine.cli.progress import Watch, wait_for
 from engine.cli.session import Session
@@ -163,7 +163,7 @@ def _chosen(
         session.out.say(f"{len(chosen)} jobs would be taken; nothing was done")
         raise typer.Exit(0)
     if wanted is not None and chosen:
-        confirm(session, f"{verb} {len(chosen)} jobs?")
+        session.confirm(f"{verb} {len(chosen)} jobs?")
     return chosen
 
 
@@ -179,16 +179,6 @@ def _matching(session: Session, wanted: JobFilter) -> list[UUID]:
             break
         before = page[-1].id
     return found
-
-
-def confirm(session: Session, question: str) -> None:
-    """Ask on a terminal, unless ``-y``; without a terminal nothing is assumed."""
-    if session.options.yes:
-        return
-    if not session.out.can_ask:
-        raise UsageMistake(f"not confirmed: {question}", fix="pass --yes")
-    if not typer.confirm(question, err=True):
-        raise NotAllowed("nothing was done")
 
 
 def _each(session: Session, chosen: Sequence[UUID], act: Callable[[UUID], str], *, single: bool) -> int:
