@@ -126,6 +126,8 @@ _EXPIRED = (
     .where(_C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
     .order_by(_C.id)
     .limit(sa.bindparam("limit"))
+    # A dispatcher that stands still while it marks its batch keeps nobody else's from being released.
+    .with_for_update(skip_locked=True)
 )
 
 _RELEASE = (

@@ -224,6 +224,10 @@ class AiJobLifecycleRepository:
 
     # -------------------------------------------------------------- recovery (upkeep)
 
+    def unlocked(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> set[UUID]:
+        """Those of ``job_ids`` whose rows nobody else holds; locks them for the caller's transaction."""
+        return set(conn.execute(sql.UNLOCKED, {"ids": list(job_ids)}).scalars())
+
     def take_over(self, conn: sa.Connection, lease: Lease, *, look_after_ms: int) -> int | None:
         """running with an ended lease -> running without one, epoch raised; returns the next delivery number.
 

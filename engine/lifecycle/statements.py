@@ -17,6 +17,7 @@ from engine.lifecycle.states import LEGACY, LEGACY_CANCEL_REQUESTED, OUTCOMES, T
 from engine.lifecycle.values import BIRTH, NewJob
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import moment, stamp
+from outbox.base.keyed import Keyed, one_of, pair_of, words
 from registry.job import LifecycleStatus, StartReason
 
 _JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
@@ -24,10 +25,9 @@ _C = _JOB.c
 
 _RUNNING = LifecycleStatus.RUNNING.value
 _QUEUED = LifecycleStatus.QUEUED.value
-_OPEN = (_QUEUED, _RUNNING)
+_OPEN = words(_QUEUED, _RUNNING)
 
 _ids = sa.bindparam("ids", expanding=True, type_=_C.id.type)
-_pairs: sa.BindParameter[Any] = sa.bindparam("pairs", expanding=True)
 _job_id = sa.bindparam("job_id", type_=_C.id.type)
 _epoch = sa.bindparam("held_epoch", type_=sa.Integer())
 
@@ -84,7 +84,7 @@ _FAILURE: dict[str, Any] = {
 #: The fence. A parked or handed-back job keeps its epoch but has no lease, so its old claim is over too.
 _HELD = (_C.lifecycle_status == _RUNNING, _C.lock_until.is_not(None))
 _BY_LEASE = (_C.id == _job_id, _C.epoch == _epoch, *_HELD)
-_BY_LEASES = (_C.id.in_(_ids), sa.tuple_(_C.id, _C.epoch).in_(_pairs), *_HELD)
+_BY_LEASES = (pair_of(_C.id, _C.epoch), *_HELD)
 _LEASE_ENDED = sa.and_(_C.lock_until.is_not(None), _C.lock_until <= moment("now_us"))
 
 # ------------------------------------------------------------------ creating
@@ -147,14 +147,13 @@ _UNDER_LEASE: dict[str, Any] = {
     "upkeep_at": stamp("lease_us"),
 }
 
-TAKE = (
+TAKE = Keyed(
     sa.update(_JOB)
     .where(
-        _C.id.in_(_ids),
-        sa.tuple_(_C.id, _C.epoch).in_(_pairs),
+        pair_of(_C.id, _C.epoch),
         _C.lifecycle_status.in_(_OPEN),
         sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
-        sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_([kind.value for kind in TIMED_WAITS])),
+        sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_(words(*TIMED_WAITS))),
         _C.available_at <= moment("now_us"),
     )
     .values(
@@ -170,7 +169,7 @@ TAKE = (
     )
 )
 
-HELD = sa.select(_C.id, _C.epoch).where(*_BY_LEASES, _C.locked_by == sa.bindparam("worker"))
+HELD = Keyed(sa.select(_C.id, _C.epoch).where(*_BY_LEASES, _C.locked_by == sa.bindparam("worker")))
 
 ATTEMPTS = sa.select(_C.attempt_count).where(_C.id == _job_id)
 
@@ -197,15 +196,17 @@ CLAIM_DOOMED = (
 
 # ------------------------------------------------------------------ while it runs
 
-HEARTBEAT = (
+HEARTBEAT = Keyed(
     sa.update(_JOB)
     .where(*_BY_LEASES)
     .values(lock_until=stamp("lease_us"), upkeep_at=stamp("lease_us"), heartbeat_at=stamp("now_us"))
 )
 
-ALIVE = sa.select(_C.id, _C.epoch, _C.cancel_requested_at).where(*_BY_LEASES)
+_ALIVE = sa.select(_C.id, _C.epoch, _C.cancel_requested_at).where(*_BY_LEASES)
 
-ALIVE_LOCKED = ALIVE.with_for_update()
+ALIVE = Keyed(_ALIVE)
+
+ALIVE_LOCKED = Keyed(_ALIVE.with_for_update())
 
 PROGRESS = (
     sa.update(_JOB)
@@ -235,7 +236,7 @@ DELIVERY_NO = sa.select(_C.delivery_no).where(_C.id == _job_id)
 
 # ------------------------------------------------------------------ ending
 
-SUCCEED = (
+SUCCEED = Keyed(
     sa.update(_JOB)
     .where(*_BY_LEASES, _C.cancel_requested_at.is_(None))
     .values(**_ends_as(LifecycleStatus.SUCCEEDED), progress=100)
@@ -269,6 +270,8 @@ ASK_CANCEL = (
 )
 
 # ------------------------------------------------------------------ recovery
+
+UNLOCKED = sa.select(_C.id).where(_C.id.in_(_ids)).with_for_update(skip_locked=True)
 
 TAKE_OVER = (
     sa.update(_JOB)
@@ -305,16 +308,16 @@ REDELIVER = (
     .values({_C.delivery_no: _C.delivery_no + 1, _C.upkeep_at: stamp("look_us")})
 )
 
-DELIVERED = (
+DELIVERED = Keyed(
     sa.update(_JOB)
-    .where(_C.id.in_(_ids), _C.lifecycle_status == _QUEUED, _C.lock_until.is_(None))
+    .where(one_of(_C.id), _C.lifecycle_status == _QUEUED, _C.lock_until.is_(None))
     .values(upkeep_at=stamp("look_us"))
 )
 
-LOOK_LATER = (
+LOOK_LATER = Keyed(
     sa.update(_JOB)
     .where(
-        _C.id.in_(_ids),
+        one_of(_C.id),
         _C.lifecycle_status.in_(_OPEN),
         _C.lock_until.is_(None),
         _C.upkeep_at <= moment("now_us"),

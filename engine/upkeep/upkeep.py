@@ -10,7 +10,8 @@ Every remedy is a conditional update of its own; two processes that meet here do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from engine.usage.repository import UsageRepository
 from outbox import queries
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
+from outbox.base.errors import DatabaseUnavailable
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
@@ -41,6 +43,8 @@ from registry.job import LifecycleStatus, Outcome
 from registry.registry import JobDefinitionRegistry
 
 _DAY_MS = 86_400_000
+
+_log = logging.getLogger("aijobs.upkeep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +91,21 @@ class Upkeep:
         self._options = options or UpkeepOptions()
 
     def run_once(self) -> bool:
-        """One round; returns whether there is more than a batch of any kind left."""
-        more = self.heal_jobs()
-        more = self.release_claims() or more
-        return self.clean_up() or more
+        """One round; returns whether there is more than a batch of any kind left.
+
+        A part that fails keeps no other from its work; its error is raised at the end of the round.
+        """
+        more, failures = False, []
+        for part in (self.heal_jobs, self.release_claims, self.clean_up):
+            try:
+                more = part() or more
+            except DatabaseUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is raised below
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return more
 
     # -------------------------------------------------------------- jobs
 
@@ -101,21 +116,47 @@ class Upkeep:
         if overdue:
             point(Point.UPKEEP_AFTER_READ)
         idle = []
-        for job in overdue:
-            match remedy(job):
-                case Remedy.TAKE_OVER:
-                    self._uow.run(lambda conn, job=job: self._take_over(conn, job), repeatable=True)  # type: ignore[misc]
-                    point(Point.UPKEEP_AFTER_TAKE_OVER)
-                case Remedy.END_FAILED:
-                    self._end(job, LifecycleStatus.FAILED)
-                case Remedy.END_CANCELLED:
-                    self._end(job, LifecycleStatus.CANCELLED)
-                case Remedy.CHECK_DELIVERY:
-                    idle.append(job)
-                case Remedy.LEAVE:
-                    self._uow.run(lambda conn, job=job: self._later(conn, [job.id]), repeatable=True)  # type: ignore[misc]
+        for job in self._not_held_up(overdue):
+            if remedy(job) is Remedy.CHECK_DELIVERY:
+                idle.append(job)
+            else:
+                self._guarded(job, self._heal)
         self._check_deliveries(idle)
         return len(overdue) == limit
+
+    def _not_held_up(self, jobs: list[Overdue]) -> list[Overdue]:
+        """Those of ``jobs`` whose rows no other transaction holds at this moment.
+
+        A process that stands still in a transaction keeps its own job from being healed, but no other one:
+        the next round looks again.
+        """
+        ids = [job.id for job in jobs]
+        free = self._uow.read(lambda conn: self._lifecycle.unlocked(conn, ids)) if ids else set()
+        if len(free) < len(jobs):
+            self._telemetry.emit("upkeep.held_up", len(jobs) - len(free))
+        return [job for job in jobs if job.id in free]
+
+    def _guarded(self, job: Overdue, act: Callable[[Overdue], None]) -> None:
+        """One job that cannot be healed must not keep the others from it."""
+        try:
+            act(job)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is counted and in the log
+            self._telemetry.emit("upkeep.failed", job_id=str(job.id), error=type(error).__name__)
+            _log.exception("job %s could not be healed in this round", job.id)
+
+    def _heal(self, job: Overdue) -> None:
+        match remedy(job):
+            case Remedy.TAKE_OVER:
+                self._uow.run(lambda conn: self._take_over(conn, job), repeatable=True)
+                point(Point.UPKEEP_AFTER_TAKE_OVER)
+            case Remedy.END_FAILED:
+                self._end(job, LifecycleStatus.FAILED)
+            case Remedy.END_CANCELLED:
+                self._end(job, LifecycleStatus.CANCELLED)
+            case _:
+                self._uow.run(lambda conn: self._later(conn, [job.id]), repeatable=True)
 
     def _take_over(self, conn: sa.Connection, job: Overdue) -> None:
         number = self._lifecycle.take_over(
@@ -165,8 +206,11 @@ class Upkeep:
         if rest:
             self._uow.run(lambda conn: self._later(conn, sorted(rest)), repeatable=True)
         for job in gone:
-            self._uow.run(lambda conn, job=job: self._redeliver(conn, job), repeatable=True)  # type: ignore[misc]
-            point(Point.UPKEEP_AFTER_REDELIVER)
+            self._guarded(job, self._deliver_again)
+
+    def _deliver_again(self, job: Overdue) -> None:
+        self._uow.run(lambda conn: self._redeliver(conn, job), repeatable=True)
+        point(Point.UPKEEP_AFTER_REDELIVER)
 
     def _redeliver(self, conn: sa.Connection, job: Overdue) -> None:
         number = self._lifecycle.redeliver(
