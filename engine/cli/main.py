@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ _EPILOG = "Durations are written 500ms, 30s, 5m, 2h; times 2026-01-31T09:00:00Z 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises."""
     _let_streams_print_anything()
+    # Python prints warnings of unconfigured loggers by itself; here errors are told once, at the end.
+    logging.getLogger().addHandler(logging.NullHandler())
     session = Session()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:

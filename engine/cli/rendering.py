@@ -48,7 +48,7 @@ def _claimed(detail: Mapping[str, Any]) -> str:
 
 
 def _called(detail: Mapping[str, Any]) -> str:
-    return f"provider {_provider(detail)}; noted before a byte left"
+    return f"{_provider(detail)}, noted before a byte left"
 
 
 def _answered(detail: Mapping[str, Any]) -> str:
@@ -58,8 +58,7 @@ def _answered(detail: Mapping[str, Any]) -> str:
 
 
 def _provider(detail: Mapping[str, Any]) -> str:
-    model = detail.get("model")
-    return f"{detail['provider']}/{one_line(model)}" if model else str(detail["provider"])
+    return one_line(detail.get("model") or detail["provider"])
 
 
 def _released(detail: Mapping[str, Any]) -> str:
