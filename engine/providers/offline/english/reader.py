@@ -1,0 +1,115 @@
+"""All facts of an English text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.providers.offline.english.asking import Question
+from engine.providers.offline.english.clauses import Clause, parse
+from engine.providers.offline.english.gaps import TALK, gaps
+from engine.providers.offline.english.glossary import acronyms, entry, meaning_of
+from engine.providers.offline.english.pronouns import Antecedent
+from engine.providers.offline.english.questions import questions
+from engine.providers.offline.english.spans import spans
+from engine.providers.offline.english.statements import statement
+from engine.providers.offline.english.tokens import Token, tokenize
+from engine.providers.offline.english.verbs import FORMS
+from engine.providers.offline.english.vocabulary import Vocabulary
+from engine.providers.offline.facts import Fact, Kind, Span
+from engine.providers.offline.sentences import Sentence
+
+#: A question with one of these asks about somebody who is not in it.
+_SOMEBODY: Final = re.compile(r"\b(?:he|she|they|him|them|it|this|these)\b", re.I)
+_ARTICLE: Final = re.compile(r"^(?:the|an?|any) ", re.I)
+#: Words that a question is better without.
+_LONG: Final = 22
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A sentence with what it states, None where it states nothing, and the tokens of that."""
+
+    sentence: Sentence
+    said: str | None
+    tokens: list[Token]
+
+    @classmethod
+    def of(cls, sentence: Sentence) -> _Line:
+        said = statement(sentence.text)
+        return cls(sentence, said, tokenize(sentence.text if said is None else said))
+
+
+class EnglishReader:
+    """Reads sentences one after the other, remembering what the last one was about."""
+
+    def __init__(self, sentences: Sequence[Sentence], title: str = "") -> None:
+        """Take the whole text: what is important in it decides what is asked."""
+        self._lines = [_Line.of(sentence) for sentence in sentences]
+        self._vocabulary = Vocabulary(sentences, [line.tokens for line in self._lines], title)
+        self._spans: dict[int, list[Span]] = {}
+
+    def facts(self) -> list[Fact]:
+        """Every fact found, in the order of the text."""
+        found: list[Fact] = []
+        before: Antecedent | None = None
+        block = -1
+        for line in self._lines:
+            if line.sentence.block != block:
+                before, block = None, line.sentence.block
+            facts, before = self._read(line, before)
+            found.extend(facts)
+        return found
+
+    def terms(self) -> list[tuple[str, Kind]]:
+        """Every name, term and quantity of the text with its kind, for wrong options of a quiz."""
+        found: list[tuple[str, Kind]] = []
+        for line in self._lines:
+            glossary = entry(line.sentence.text)
+            if glossary is not None:
+                meaning = glossary["meaning"]
+                marked = spans(meaning, tokenize(meaning), self._vocabulary)
+                found.extend((s.of(meaning), s.kind) for s in marked if not _is_act(meaning, s))
+            elif line.said is not None:
+                found.extend((span.of(line.said), span.kind) for span in self._spans_of(line))
+        return found
+
+    def _spans_of(self, line: _Line) -> list[Span]:
+        order = line.sentence.order
+        if order not in self._spans and line.said is not None:
+            self._spans[order] = spans(line.said, line.tokens, self._vocabulary)
+        return self._spans.get(order, [])
+
+    def _read(self, line: _Line, before: Antecedent | None) -> tuple[list[Fact], Antecedent | None]:
+        """The facts of one sentence, and what the next one may point back to."""
+        sentence, said = line.sentence, line.said
+        meaning = meaning_of(sentence)
+        if meaning is not None or said is None:
+            return ([meaning] if meaning else []), None
+        resolved = before.resolve(said) if before is not None else None
+        tokens = tokenize(resolved) if resolved else line.tokens
+        clause = parse(resolved or said, tokens, self._vocabulary)
+        facts = list(acronyms(sentence))
+        if clause is not None and not TALK.search(said):
+            asked = questions(clause, self._vocabulary)
+            facts += [self._asked(sentence, clause, question) for question in asked]
+        facts += gaps(sentence, said, self._spans_of(line), before if resolved else None)
+        if resolved:
+            return facts, before
+        after = Antecedent.of(clause, self._vocabulary) if clause is not None else None
+        return facts, after
+
+    def _asked(self, sentence: Sentence, clause: Clause, question: Question) -> Fact:
+        weight = question.weight + 0.5 * min(2.0, self._vocabulary.importance(clause.subject))
+        weight -= 0.4 if len(question.text.split()) > _LONG else 0.0
+        weight -= 1.2 if _SOMEBODY.search(question.text) else 0.0
+        about = _ARTICLE.sub("", clause.subject) if question.kind == "definition" else ""
+        return Fact(sentence, question.text, question.answer, question.kind, weight, about=about)
+
+
+def _is_act(text: str, span: Span) -> bool:
+    """Whether a phrase opens its line with what something does: "builds proteins"."""
+    form = FORMS.get(text.split()[0].lower())
+    return span.start == 0 and form is not None and form.tense == "third"
