@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from engine.lifecycle.lease import Claim, Lease
+from engine.lifecycle.lease import Claim, Lease, by_epoch
 from engine.lifecycle.models import AiJobClaim
 from engine.lifecycle.values import Failure
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
+from outbox.base.keyed import Keyed, pair_of
 
 _TABLE: sa.Table = AiJobClaim.__table__  # type: ignore[assignment]
 _C = _TABLE.c
@@ -24,12 +25,9 @@ _INSERT = RowInsert(
     expressions={"started_at": stamp("now_us")},
 )
 
-_END = (
+_END = Keyed(
     sa.update(_TABLE)
-    .where(
-        _C.job_id.in_(sa.bindparam("ids", expanding=True, type_=_C.job_id.type)),
-        sa.tuple_(_C.job_id, _C.epoch).in_(sa.bindparam("pairs", expanding=True)),
-    )
+    .where(pair_of(_C.job_id, _C.epoch))
     .values(ended_at=stamp("now_us"), error_code=sa.bindparam("code"), errors=sa.bindparam("told"))
 )
 
@@ -58,13 +56,8 @@ class ClaimLog:
 
     def end(self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None) -> None:
         """Record that the claims behind ``leases`` are over, all for the same reason."""
-        if not leases:
-            return
-        parameters = {
-            "ids": [lease.job_id for lease in leases],
-            "pairs": [(lease.job_id, lease.epoch) for lease in leases],
-            "now_us": self._clock.us(),
-            "code": failure.code if failure else None,
-            "told": failure.errors_json if failure else None,
-        }
-        conn.execute(_END, parameters)
+        if leases:
+            _END.execute(
+                conn, by_epoch(leases), now_us=self._clock.us(), code=failure.code if failure else None,
+                told=failure.errors_json if failure else None,
+            )  # fmt: skip

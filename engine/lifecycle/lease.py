@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -15,6 +16,14 @@ class Lease:
 
     job_id: UUID
     epoch: int
+
+
+def by_epoch(leases: Iterable[Lease]) -> dict[int, list[UUID]]:
+    """The jobs of ``leases`` by their epochs: how a statement about many claims names them."""
+    found: dict[int, list[UUID]] = {}
+    for lease in leases:
+        found.setdefault(lease.epoch, []).append(lease.job_id)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

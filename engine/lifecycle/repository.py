@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from engine.lifecycle import statements as sql
 from engine.lifecycle.claim_log import ClaimLog
 from engine.lifecycle.claims import Candidate, decide_claim
-from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
+from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal, by_epoch
 from engine.lifecycle.values import Failure, NewJob
 from outbox.base.clock import DatabaseClock
 from registry.job import LifecycleStatus, StartReason, WaitKind
@@ -105,22 +105,14 @@ class AiJobLifecycleRepository:
             group = [c for c in claims if c.start_reason.counts_as_attempt == bool(counted)]
             if not group:
                 continue
-            taken = conn.execute(
-                sql.TAKE,
-                self._times(lease_ms) | {
-                    "ids": [c.lease.job_id for c in group],
-                    "pairs": [(c.lease.job_id, c.lease.epoch - 1) for c in group],
-                    "worker": worker,
-                    "counted": counted,
-                },
-            ).rowcount  # fmt: skip
+            before = by_epoch([Lease(c.lease.job_id, c.lease.epoch - 1) for c in group])
+            taken = sql.TAKE.execute(conn, before, worker=worker, counted=counted, **self._times(lease_ms))
             _expect(taken, len(group))
         self._claims.begin(conn, claims, worker)
 
     def held(self, conn: sa.Connection, leases: Sequence[Lease], worker: str) -> set[Lease]:
         """Those of ``leases`` that ``worker`` holds: after a claim whose COMMIT was not answered (CI-9)."""
-        rows = conn.execute(sql.HELD, self._pairs(leases) | {"worker": worker})
-        return {Lease(row.id, row.epoch) for row in rows}
+        return {Lease(*row) for row in sql.HELD.fetch(conn, by_epoch(leases), worker=worker)} if leases else set()
 
     def retry_in_place(
         self, conn: sa.Connection, lease: Lease, failure: Failure, *, worker: str, lease_ms: int
@@ -140,7 +132,7 @@ class AiJobLifecycleRepository:
     def heartbeat(self, conn: sa.Connection, leases: Sequence[Lease], *, lease_ms: int) -> None:
         """Renew ``leases`` in one statement; :meth:`alive` tells which of them were still ours."""
         if leases:
-            conn.execute(sql.HEARTBEAT, self._pairs(leases) | self._times(lease_ms))
+            sql.HEARTBEAT.execute(conn, by_epoch(leases), **self._times(lease_ms))
 
     def alive(
         self, conn: sa.Connection, leases: Sequence[Lease], *, locking: bool = False
@@ -152,8 +144,8 @@ class AiJobLifecycleRepository:
         """
         if not leases:
             return {}
-        rows = conn.execute(sql.ALIVE_LOCKED if locking else sql.ALIVE, self._pairs(leases))
-        return {Lease(row.id, row.epoch): row.cancel_requested_at is not None for row in rows}
+        rows = (sql.ALIVE_LOCKED if locking else sql.ALIVE).fetch(conn, by_epoch(leases))
+        return {Lease(job_id, epoch): asked is not None for job_id, epoch, asked in rows}
 
     def report_progress(self, conn: sa.Connection, lease: Lease, percent: int, note: str | None) -> bool:
         """Write progress; it never goes back within an attempt. False when the claim is lost (X77)."""
@@ -192,7 +184,7 @@ class AiJobLifecycleRepository:
 
         Returns how many; a caller that shares a transaction between jobs rolls back on any shortfall.
         """
-        done = conn.execute(sql.SUCCEED, self._pairs(leases) | {"now_us": self._clock.us()}).rowcount
+        done = sql.SUCCEED.execute(conn, by_epoch(leases), now_us=self._clock.us())
         if done:
             self._claims.end(conn, leases, None)
         return done
@@ -270,14 +262,14 @@ class AiJobLifecycleRepository:
     def stamp_delivered(self, conn: sa.Connection, job_ids: Sequence[UUID], *, look_after_ms: int) -> None:
         """Note when upkeep should ask whether a delivered job was ever claimed (OB-9)."""
         if job_ids:
-            conn.execute(sql.DELIVERED, {"ids": list(job_ids), "look_us": self._clock.us(look_after_ms)})
+            sql.DELIVERED.execute(conn, job_ids, look_us=self._clock.us(look_after_ms))
 
     def look_later(self, conn: sa.Connection, job_ids: Sequence[UUID], *, look_after_ms: int) -> None:
         """Nothing to do for these now; upkeep looks again after ``look_after_ms``."""
         if job_ids:
-            conn.execute(sql.LOOK_LATER, {
-                "ids": list(job_ids), "look_us": self._clock.us(look_after_ms), "now_us": self._clock.us(),
-            })  # fmt: skip
+            sql.LOOK_LATER.execute(
+                conn, job_ids, look_us=self._clock.us(look_after_ms), now_us=self._clock.us()
+            )
 
     def claim_doomed(self, conn: sa.Connection, job_id: UUID, worker: str) -> Lease | None:
         """Claim a job that can never start, to fail it in the same transaction (X03); counts no attempt."""
@@ -314,10 +306,6 @@ class AiJobLifecycleRepository:
 
     def _ending(self, lease: Lease) -> dict[str, Any]:
         return {"job_id": lease.job_id, "held_epoch": lease.epoch, "now_us": self._clock.us()}
-
-    @staticmethod
-    def _pairs(leases: Sequence[Lease]) -> dict[str, Any]:
-        return {"ids": [x.job_id for x in leases], "pairs": [(x.job_id, x.epoch) for x in leases]}
 
     @staticmethod
     def _delivery_no(conn: sa.Connection, job_id: UUID) -> int:

@@ -153,7 +153,7 @@ TAKE = Keyed(
         pair_of(_C.id, _C.epoch),
         _C.lifecycle_status.in_(_OPEN),
         sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
-        sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_(words(*TIMED_WAITS))),
+        sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_(words(*sorted(TIMED_WAITS)))),
         _C.available_at <= moment("now_us"),
     )
     .values(

@@ -112,6 +112,8 @@ class RowInsert:
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             statement = compiled.prefix + ", ".join([group] * len(part)) + compiled.suffix
+            if conn.dialect.driver == "asyncpg":
+                statement = _numbered(statement)
             yield conn.exec_driver_sql(statement, compiled.parameters(part, names))
 
     # -------------------------------------------------------------- compiling, once per dialect
@@ -124,8 +126,8 @@ class RowInsert:
         return found
 
     def _compile(self, dialect: sa.Dialect) -> _Compiled:
-        positional = _positional(dialect)
-        compiled = sa.insert(self._table).values(self._values()).inline().compile(dialect=positional)
+        style = positional(dialect)
+        compiled = sa.insert(self._table).values(self._values()).inline().compile(dialect=style)
         head, values, group = str(compiled).partition(" VALUES ")
         placeholder = "?" if dialect.name == "sqlite" else "%s"
         names = tuple(compiled.positiontup or ())
@@ -136,8 +138,8 @@ class RowInsert:
             names=names,
             suffix=self._on_conflict(dialect) + (f" RETURNING {', '.join(answered)}" if answered else ""),
             placeholder=placeholder,
-            processors={name: _binder(compiled.binds[name].type, positional) for name in names},
-            results=tuple(_reader(self._table.c[name].type, dialect) for name in answered),
+            processors={name: binder(compiled.binds[name].type, style) for name in names},
+            results=tuple(reader(self._table.c[name].type, dialect) for name in answered),
         )
 
     def _values(self) -> dict[str, Any]:
@@ -157,7 +159,8 @@ class RowInsert:
         return f" ON CONFLICT ({self._unless_exists}) DO NOTHING"
 
 
-def _binder(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+def binder(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+    """What turns a value of ``type_`` into the driver's; None when it goes as it is."""
     if isinstance(type_, BinaryUuid):
         # The hottest of all: without the layers of a type decorator.
         return None if dialect.name == "postgresql" else _uuid_bytes
@@ -169,12 +172,25 @@ def _uuid_bytes(value: UUID | None) -> bytes | None:
     return None if value is None else value.bytes
 
 
-def _reader(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+def reader(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+    """What turns the driver's value into one of ``type_``; None when it is that already."""
+    if isinstance(type_, BinaryUuid):
+        return None if dialect.name == "postgresql" else _uuid
     process: Callable[[Any], Any] | None = type_.dialect_impl(dialect).result_processor(dialect, None)
     return process
 
 
-def _positional(dialect: sa.Dialect) -> sa.Dialect:
-    """The same dialect with positional parameters, which is what a repeated VALUES group needs."""
+def _uuid(value: bytes | None) -> UUID | None:
+    return None if value is None else UUID(bytes=value)
+
+
+def positional(dialect: sa.Dialect) -> sa.Dialect:
+    """The same dialect with positional parameters, which is what text put together by us needs."""
     style = "qmark" if dialect.name == "sqlite" else "format"
     return type(dialect)(paramstyle=style)  # type: ignore[call-arg]
+
+
+def _numbered(statement: str) -> str:
+    """The statement with ``$1``, ``$2``, ... for its placeholders: asyncpg knows no others."""
+    first, *others = statement.split("%s")
+    return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))
