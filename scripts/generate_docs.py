@@ -50,9 +50,10 @@ def errors() -> str:
     rows = sorted({_error_row(cls) for cls in _subclasses(AiJobsError) if _is_ours(cls)})
     lines = [
         "# Errors\n",
-        "Every error of aijobs is a subclass of `registry.errors.AiJobsError`, with a stable `code`. Programs look at",
-        "the code, engineers read the message, end users read the public message. Jobs store the code of the error that",
-        "ended them in `error_code`; which codes are retried is decided in `engine/pipeline/retry.py`.\n",
+        "Every error of aijobs is a subclass of `registry.errors.AiJobsError`, with a stable `code`.",
+        "Programs look at the code, engineers read the message, end users read the public message. Jobs store",
+        "the code of the error that ended them in `error_code`; which codes are retried is decided in",
+        "`engine/pipeline/retry.py`.\n",
         "| code | class | what happened | may succeed later | end users read |",
         "|---|---|---|---|---|",
     ]
@@ -111,7 +112,7 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, s
 
 def _shown(value: Any) -> str:
     if value is None or value is PydanticUndefined or value == ():
-        return "–"
+        return "none"
     if isinstance(value, tuple):
         return "the two built-in queues"
     return f"`{json.dumps(value) if isinstance(value, bool) else value}`"
@@ -149,7 +150,12 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         rows = [record for record in parameters if record is not None]
         if rows:
             yield "| option | meaning |\n|---|---|"
-            yield "\n".join(f"| `{option.replace('|', '/')}` | {text.replace('|', '/')} |" for option, text in rows) + "\n"
+            yield "\n".join(map(_option, rows)) + "\n"
+
+
+def _option(record: tuple[str, str]) -> str:
+    option, text = (part.replace("|", "/") for part in record)
+    return f"| `{option}` | {text} |"
 
 
 PAGES: dict[str, Callable[[], str]] = {"errors.md": errors, "settings.md": settings, "cli.md": command_line}

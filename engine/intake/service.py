@@ -33,6 +33,7 @@ from engine.lifecycle.endings import EndedJob, Endings
 from engine.lifecycle.outputs import OutputRepository
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
+from engine.observe.tracing import current_traceparent
 from outbox.base.canonical import parse
 from outbox.base.db import UnitOfWork
 from outbox.base.points import Point, point
@@ -124,7 +125,13 @@ class AiJobService:
 
     def _draft(self, wanted: CreateJobInput, retry_of: UUID | None = None) -> Draft:
         definition = self._registry.get(wanted.job_type)
-        return draft(definition, wanted, payload_limit=self._payload_limit, retry_of=retry_of)
+        return draft(
+            definition,
+            wanted,
+            payload_limit=self._payload_limit,
+            traceparent=current_traceparent(),
+            retry_of=retry_of,
+        )
 
     def _write(self, drafts: Sequence[Draft], session: CallerSession | None) -> list[CreatedJob]:
         if session is not None:

@@ -2,6 +2,7 @@
 
     facts ...... telemetry as log lines: a level per fact, ids and numbers only
     logs ....... logging of a daemon: readable lines on a terminal, one JSON object a line elsewhere
+    tracing .... W3C trace context, where OpenTelemetry is installed
     notify ..... READY and STOPPING for systemd
 
 Promise: no input, output, key or user id reaches a log (design 1). So foreign errors are logged by their

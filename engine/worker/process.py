@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from engine.lifecycle.lease import Lease
+from engine.observe.tracing import processing
 from engine.pipeline.batcher import Batcher
 from engine.pipeline.complete import SETTLEMENTS
 from engine.pipeline.engine import AiJobExecutionEngine
@@ -241,7 +242,8 @@ class WorkerProcess:
         slot = _Slot(fetcher)
         self._hold(work)
         try:
-            ending = await engine.run(work, executed=slot.free, moved=self._hold)
+            with processing(work.job, _traceparent(work), attempt_no=work.claim.attempt_no):
+                ending = await engine.run(work, executed=slot.free, moved=self._hold)
             point(Point.WORKER_AFTER_COMMIT)
             if work.delivery is not None:
                 settling.submit((work.delivery, SETTLEMENTS[ending]))
@@ -313,6 +315,10 @@ class WorkerProcess:
         result = self._close()
         if asyncio.iscoroutine(result):
             await result
+
+
+def _traceparent(work: Work) -> str | None:
+    return None if work.delivery is None else work.delivery.ticket.traceparent
 
 
 class _Slot:

@@ -62,7 +62,7 @@ def test_readme_projector_is_accepted(blocks: list[str], sqlite_url: str, monkey
     try:
         _run(blocks[2], host)
 
-        assert "summaries" in host["app"].projectors.keys()
+        assert "summaries" in host["app"].projectors.keys()  # noqa: SIM118
     finally:
         host["app"].close()
 
