@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from starlette.types import Scope
 
 from engine.app import AiJobApp
+from engine.http.admin.router import admin_router
 from engine.http.auth import Authenticator
 from engine.http.edge import Edge
 from engine.http.idempotency import IdempotencyMiddleware
@@ -41,6 +42,7 @@ def create_http_app(app: AiJobApp, *, authenticate: Authenticator | None = None)
     )
     api.state.edge = edge
     api.include_router(job_router(edge), prefix="/api/ai")
+    api.include_router(admin_router(edge), prefix="/admin-api/ai")
     install_problem_handlers(api, everything=True)
     api.add_middleware(IdempotencyMiddleware, edge=edge, applies=_takes_keys)
     api.add_middleware(BodyLimit, limit=settings.body_limit_bytes)

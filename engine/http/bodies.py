@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
@@ -23,6 +23,11 @@ def iso(moment: datetime) -> str:
 Instant = Annotated[datetime, PlainSerializer(iso, return_type=str)]
 #: A text that people outside may read; what could hold more is replaced.
 PublicText = Annotated[str, BeforeValidator(publicly)]
+#: Text without control characters, which not every database could take.
+PLAIN: Final = r"^[^\x00-\x1f\x7f]*$"
+Reason255 = Annotated[
+    str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$")
+]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 

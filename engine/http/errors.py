@@ -108,22 +108,6 @@ class NothingMore(HttpError):
     status = 204
 
 
-class EventNotFound(HttpError):
-    """There is no such outbox event."""
-
-    code = "EVENT_NOT_FOUND"
-    status = 404
-    public_message = "There is no such event."
-
-
-class EventNotDead(HttpError):
-    """Only a dead event can be redelivered or discarded."""
-
-    code = "EVENT_NOT_DEAD"
-    status = 409
-    public_message = "Only a dead event can be redelivered or discarded."
-
-
 class QueueNotFound(HttpError):
     """No queue of this name is configured."""
 

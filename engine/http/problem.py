@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from engine.errors import CreateError, JobStateError, PlatformUnavailableError, QuotaExceededError
 from engine.http.errors import HttpError, Unauthenticated
 from engine.idempotency.errors import IdempotencyError, IdempotencyInProgress
+from engine.upkeep.errors import OutboxEventNotFound, OutboxEventState
 from outbox.base.errors import DatabaseError
 from outbox.base.failures import classify
 from outbox.errors import TransportUnavailable
@@ -44,13 +45,22 @@ STATUS: Final[dict[str, int]] = {
     "PAYLOAD_INVALID": 422,
     "PAYLOAD_TOO_LARGE": 413,
     "FIELD_INVALID": 422,
+    "OUTBOX_EVENT_NOT_FOUND": 404,
+    "OUTBOX_EVENT_STATE": 409,
     "JOB_TYPE_UNKNOWN": 404,
     "QUEUE_UNKNOWN": 404,
     "PROVIDER_RATE_LIMITED": 429,
 }
 
 #: Errors whose own text was written for the caller: it names fields and states, never values.
-_SPEAKS_FOR_ITSELF: Final = (CreateError, JobStateError, RegistryError, HttpError)
+_SPEAKS_FOR_ITSELF: Final = (
+    CreateError,
+    JobStateError,
+    RegistryError,
+    HttpError,
+    OutboxEventNotFound,
+    OutboxEventState,
+)
 
 #: When to come back where an error does not say, in seconds.
 _RETRY_AFTER_S: Final = {

@@ -1,0 +1,53 @@
+"""How many jobs are open, and since when: for operators and metrics. Reads open jobs alone, by upkeep's index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from engine.lifecycle.models import AiJob
+from registry.job import LifecycleStatus, WaitKind
+
+_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
+_C = _JOB.c
+
+_OPEN = (
+    sa.select(
+        _C.queue_name,
+        _C.lifecycle_status,
+        _C.wait_kind,
+        sa.func.count().label("count"),
+        sa.func.min(_C.created_at).label("oldest"),
+    )
+    # Every delivered job that has not ended has one; jobs whose first delivery is still in the outbox are
+    # counted there.
+    .where(_C.upkeep_at.is_not(None))
+    .group_by(_C.queue_name, _C.lifecycle_status, _C.wait_kind)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJobs:
+    """Delivered jobs of one queue and state that have not ended; ``oldest`` is when the first was created."""
+
+    queue_name: str
+    status: LifecycleStatus
+    wait_kind: WaitKind | None
+    count: int
+    oldest: datetime
+
+
+def open_jobs(conn: sa.Connection) -> list[OpenJobs]:
+    """Open jobs that were delivered at least once, by queue, state and wait."""
+    return [
+        OpenJobs(
+            queue_name=row.queue_name,
+            status=LifecycleStatus(row.lifecycle_status),
+            wait_kind=row.wait_kind and WaitKind(row.wait_kind),
+            count=row.count,
+            oldest=row.oldest,
+        )
+        for row in conn.execute(_OPEN)
+    ]
