@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session, SessionTransaction
+from sqlalchemy.orm import Session, SessionTransaction, scoped_session
 
 from engine.errors import (
     CallerTransactionLostError,
@@ -21,7 +21,7 @@ from engine.errors import (
 )
 from outbox.base.db import classify, is_prepared
 
-CallerSession = Session | sa.Connection
+CallerSession = Session | scoped_session[Session] | sa.Connection
 
 _STATE = "aijobs"
 _watched_pools: WeakSet[sa.Pool] = WeakSet()
@@ -34,6 +34,8 @@ def joined(session: CallerSession, *, after_commit: Callable[[], None]) -> Itera
     Raises :class:`TransactionNotSupportedError` before any statement, and
     :class:`CallerTransactionLostError` after one that the database refused.
     """
+    if isinstance(session, scoped_session):
+        session = session()
     conn = _connection(session)
     try:
         _check(conn)
@@ -65,11 +67,24 @@ def _check(conn: sa.Connection) -> None:
             "this SQLite engine begins its transactions deferred, where two writers fail at once; call "
             "outbox.base.db.prepare_engine(engine) when you create it"
         )
-    if name == "postgresql" and conn.get_isolation_level() not in ("READ COMMITTED", "AUTOCOMMIT"):
+    if _is_autocommit(conn):
+        raise TransactionNotSupportedError(
+            "this connection is in AUTOCOMMIT, where job and event would be stored one without the other; "
+            "create the job in a transaction"
+        )
+    if name == "postgresql" and conn.get_isolation_level() != "READ COMMITTED":
         raise TransactionNotSupportedError(
             "this PostgreSQL transaction is above READ COMMITTED, where the loser of a race on one "
             "idempotency key cannot see the winner; create the job in a READ COMMITTED transaction"
         )
+
+
+def _is_autocommit(conn: sa.Connection) -> bool:
+    # On a prepared SQLite engine the driver is always in autocommit and we begin transactions ourselves.
+    dbapi_connection = conn.connection.dbapi_connection
+    if conn.dialect.name == "sqlite" or dbapi_connection is None:
+        return False
+    return conn.dialect.detect_autocommit_setting(dbapi_connection)
 
 
 # ------------------------------------------------------------------ after the outermost commit
@@ -77,22 +92,41 @@ def _check(conn: sa.Connection) -> None:
 
 def _watch(session: CallerSession, conn: sa.Connection, after_commit: Callable[[], None]) -> None:
     if isinstance(session, Session):
-        _session_state(session)["hint"] = after_commit
+        _session_state(session).setdefault("hints", {})[after_commit] = None
     else:
         # Its commit event fires before COMMIT is sent, so the hint waits for the return to the pool.
-        conn.info[_STATE] = after_commit
-        _watch_pool(conn.engine.pool)
+        conn.info.setdefault(_STATE, {"hints": {}})["hints"][after_commit] = None
+        _watch_engine(conn.engine)
 
 
-def _watch_pool(pool: sa.Pool) -> None:
-    if pool not in _watched_pools:
-        _watched_pools.add(pool)
-        sa.event.listen(pool, "checkin", _on_checkin)
+def _watch_engine(engine: sa.Engine) -> None:
+    if engine.pool not in _watched_pools:
+        _watched_pools.add(engine.pool)
+        sa.event.listen(engine, "commit", _on_commit)
+        sa.event.listen(engine, "rollback", _on_rollback)
+        sa.event.listen(engine.pool, "checkin", _on_checkin)
+
+
+def _on_commit(conn: sa.Connection) -> None:
+    state = conn.info.get(_STATE)
+    if state is not None:
+        state["committed"] = True
+
+
+def _on_rollback(conn: sa.Connection) -> None:
+    state = conn.info.get(_STATE)
+    if state is not None and not state.get("committed"):
+        state["hints"].clear()
 
 
 def _on_checkin(_dbapi_connection: Any, record: Any) -> None:
-    hint = record.info.pop(_STATE, None)
-    if hint is not None:
+    state = record.info.pop(_STATE, None) or {}
+    if state.get("committed"):
+        _send(state)
+
+
+def _send(state: dict[str, Any]) -> None:
+    for hint in state.get("hints", ()):
         hint()
 
 
@@ -121,11 +155,10 @@ def _after_commit(session: Session) -> None:
 def _after_end(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is not None:
         return
-    state = session.info[_STATE]
-    hint = state.get("hint") if state.get("committed") else None
-    state.clear()
-    if hint is not None:
-        hint()
+    state = dict(session.info[_STATE])
+    session.info[_STATE].clear()
+    if state.get("committed"):
+        _send(state)
 
 
 # ------------------------------------------------------------------ a lost transaction
@@ -134,16 +167,21 @@ def _after_end(session: Session, transaction: SessionTransaction) -> None:
 def _poison(session: CallerSession) -> None:
     if isinstance(session, Session):
         _session_state(session)["lost"] = True
-    elif not session.info.get("aijobs_lost"):
+    elif isinstance(session, sa.Connection):
         session.info["aijobs_lost"] = True
-        sa.event.listen(session, "commit", _refuse_commit)
-        sa.event.listen(session, "rollback", _forgive)
+        if not sa.event.contains(session, "commit", _refuse_commit):
+            sa.event.listen(session, "commit", _refuse_commit)
+            sa.event.listen(session, "rollback", _forgive)
 
 
 def _refuse_commit(conn: sa.Connection) -> None:
     if conn.info.get("aijobs_lost"):
+        # The transaction counts as ended once COMMIT was tried: a ROLLBACK of the caller's would not be sent.
+        conn.connection.rollback()
+        _forgive(conn)
         raise CallerTransactionLostError()
 
 
 def _forgive(conn: sa.Connection) -> None:
     conn.info.pop("aijobs_lost", None)
+    conn.info.pop(_STATE, None)

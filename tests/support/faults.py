@@ -1,0 +1,63 @@
+"""Faults at chosen statements of an engine: the database itself refuses, or a rival comes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+
+@contextmanager
+def refusing(engine: sa.Engine, fragment: str, *, times: int = 1) -> Iterator[list[str]]:
+    """The next `times` statements with `fragment` are sent as nonsense, so that the database refuses them.
+
+    Yields the statements that were refused.
+    """
+    refused: list[str] = []
+
+    def spoil(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> tuple[str, Any]:
+        if fragment in statement and len(refused) < times:
+            refused.append(statement)
+            return "SELEKT nonsense", ()
+        return statement, parameters
+
+    sa.event.listen(engine, "before_cursor_execute", spoil, retval=True)
+    try:
+        yield refused
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", spoil)
+
+
+@contextmanager
+def statements(engine: sa.Engine) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile."""
+    seen: list[str] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        seen.append(statement)
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)
+
+
+@contextmanager
+def after_statement(engine: sa.Engine, fragment: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do `act` once, right after the first statement with `fragment`, inside its transaction."""
+    done: list[bool] = []
+
+    def maybe(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if fragment in statement and not done:
+            done.append(True)
+            act()
+
+    sa.event.listen(engine, "after_cursor_execute", maybe)
+    try:
+        yield
+    finally:
+        sa.event.remove(engine, "after_cursor_execute", maybe)
+    assert done, f"no statement held {fragment!r}"
