@@ -1,12 +1,15 @@
 """Tickets in RQ's data model on Redis; the only package that imports redis and rq.
 
-    transport   RqTransport: the protocol, one script call per batch
+    transport   RqTransport: the protocol, one round trip per batch
+    calls       what is sent: each act as a script with its KEYS and ARGV
+    batches     cuts a batch into short calls and puts the answers back in order
     scripts/    one Lua file per act; its head names KEYS, ARGV and the answer
     lua         loads them, puts shared parts in, knows their digests
     broker      every byte to and from Redis: clients, time-outs, one round trip per batch, errors
     faults      which answer of Redis means what; the only translation of foreign errors
     keys        RQ's key names under our prefix
     wire        a ticket as bytes: JSON, RQ's call format
+    checks      what must be true of the server, asked once at start
     fake        the same scripts in process, on fakeredis
     acl         the Redis user a production needs, and nothing more
 

@@ -10,7 +10,6 @@ to be loaded first (after a restart).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -42,23 +41,18 @@ class Broker:
     """Redis as the transport uses it: scripts in one round trip, plain commands, blocking reads.
 
     All methods raise ``TransportUnavailable``, after dropping the idle connections, so that the next
-    call connects anew, to the new master after a failover (TR-9). A fork is noticed at the next
-    call: the child makes its own clients and leaves the parent's sockets alone (TR-13).
+    call connects anew, to the new master after a failover (TR-9). After a fork the child's pools
+    leave the parent's sockets alone and open their own (TR-13: redis-py's doing, held by a test).
     """
 
     def __init__(
         self, target: str | Redis, *, timeout_s: float, connect_timeout_s: float, block_s: float
     ) -> None:
         self._address = _address(target)
-        self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._block_s = block_s
-        self._open()
-
-    def _open(self) -> None:
-        self._pid = os.getpid()
-        self._commands = self._client(self._timeout_s)
-        self._blocking = self._client(self._timeout_s + self._block_s)
+        self._commands = self._client(timeout_s)
+        self._blocking = self._client(timeout_s + block_s)
 
     def _client(self, timeout_s: float) -> Redis:
         # a Unix socket knows no keep-alive
@@ -84,11 +78,7 @@ class Broker:
 
     # ------------------------------------------------------------------ calls
 
-    def run(self, call: Call) -> Any:
-        """Run one script and return its answer."""
-        return self.run_many([call])[0]
-
-    def run_many(self, calls: Sequence[Call]) -> list[Any]:
+    def run(self, calls: Sequence[Call]) -> list[Any]:
         """Run scripts in one round trip; scripts the server does not know are loaded and sent again."""
         answers = self._send([_evalsha(call) for call in calls])
         unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
@@ -109,7 +99,6 @@ class Broker:
 
         ``command`` is one that takes the seconds as its last argument; 0 would mean for ever.
         """
-        self._guard_fork()
         seconds = round(max(0.001, min(left_s, self._block_s)), 3)
         try:
             return self._blocking.execute_command(command, *args, seconds)  # type: ignore[no-untyped-call]
@@ -118,7 +107,6 @@ class Broker:
             raise unavailable(error) from error
 
     def _send(self, commands: list[Any]) -> list[Any]:
-        self._guard_fork()
         try:
             pipeline = self._commands.pipeline(transaction=False)
             for command in commands:
@@ -144,13 +132,8 @@ class Broker:
 
     def close(self) -> None:
         """Close everything."""
-        if self._pid == os.getpid():
-            for client in (self._commands, self._blocking):
-                client.connection_pool.disconnect()
-
-    def _guard_fork(self) -> None:
-        if self._pid != os.getpid():
-            self._open()
+        for client in (self._commands, self._blocking):
+            client.connection_pool.disconnect()
 
 
 def _evalsha(call: Call) -> tuple[Any, ...]:

@@ -278,7 +278,7 @@ class RqTransport:
         self._calls.offset_ms += ms
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
-        return self._broker.run_many(calls) if calls else []
+        return self._broker.run(calls) if calls else []
 
 
 def _queue_of(delivery: Delivery) -> str:
