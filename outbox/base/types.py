@@ -63,7 +63,10 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
 
 def exact_text(length: int) -> sa.types.TypeEngine[Any]:
-    """Text compared byte for byte, at most ``length`` characters; lengths are checked in code too (DB-6)."""
+    """Text compared byte for byte, at most ``length`` characters; lengths are checked in code too (DB-6).
+
+    MySQL and MariaDB compare without trailing spaces: what decides whose a row is must not end in one.
+    """
     return sa.String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), *_MYSQL
     )
