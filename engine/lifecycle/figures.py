@@ -18,7 +18,7 @@ _OPEN = (
         _C.queue_name,
         _C.lifecycle_status,
         _C.wait_kind,
-        sa.func.count().label("count"),
+        sa.func.count().label("jobs"),
         sa.func.min(_C.created_at).label("oldest"),
     )
     # Every delivered job that has not ended has one; jobs whose first delivery is still in the outbox are
@@ -46,7 +46,7 @@ def open_jobs(conn: sa.Connection) -> list[OpenJobs]:
             queue_name=row.queue_name,
             status=LifecycleStatus(row.lifecycle_status),
             wait_kind=row.wait_kind and WaitKind(row.wait_kind),
-            count=row.count,
+            count=row.jobs,
             oldest=row.oldest,
         )
         for row in conn.execute(_OPEN)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from engine.errors import DefinitionRefusesJob
 from engine.pipeline.gateway import Gateway
 from engine.pipeline.work import Aborted, Resolved
-from engine.providers.base import Message
+from engine.providers.base import GenerateResult, Message
 from registry.job import JobView
 
 In = TypeVar("In", bound=BaseModel)
@@ -30,12 +30,14 @@ class JobContext(Generic[In]):
     """
 
     def __init__(
-        self, resolved: Resolved, *, gateway: Gateway, progress: ReportProgress, loop: asyncio.AbstractEventLoop
-    ) -> None:
+        self, resolved: Resolved, *, gateway: Gateway, progress: ReportProgress, loop: asyncio.AbstractEventLoop,
+        show: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._resolved = resolved
         self._gateway = gateway
         self._progress = progress
         self._loop = loop
+        self._show = show
 
     @property
     def input(self) -> In:
@@ -95,6 +97,41 @@ class JobContext(Generic[In]):
             on_delta=on_delta,
         )
         return result.text if schema is None else result.parsed
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_output_tokens: int | None = None,
+        on_delta: Callable[[str], None] | None = None,
+        accept_cut: bool = False,
+    ) -> GenerateResult:
+        """Ask the model with whole messages, and get its answer with usage and finish reason.
+
+        With ``accept_cut`` an answer that ``max_output_tokens`` cut off is one, too. Otherwise as :meth:`generate`.
+        """
+        return await self._gateway.generate(
+            list(messages),
+            schema=None,
+            values=self.input.model_dump(mode="json"),
+            model=model,
+            temperature=temperature,
+            max_output_tokens=max_output_tokens,
+            on_delta=on_delta,
+            accept_cut=accept_cut,
+        )
+
+    def emit(self, text: str) -> None:
+        """Show a piece of the answer to whoever follows this job: a preview, marked with this claim's epoch.
+
+        Never waits and never raises. Shows nothing where the definition checks or redacts its output: what was
+        not checked yet must not be seen.
+        """
+        security = self._resolved.work.definition.security
+        if not security.content_safety_check and security.redact_output is None:
+            self._show(text)
 
     def generate_sync(self, prompt: str | Sequence[Message] | None = None, **options: Any) -> Any:
         """:meth:`generate` for plain ``def`` handlers: waits in the handler's own thread."""

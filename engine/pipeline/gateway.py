@@ -65,6 +65,7 @@ class Gateway:
         temperature: float | None = None,
         max_output_tokens: int | None = None,
         on_delta: Callable[[str], None] | None = None,
+        accept_cut: bool = False,
     ) -> GenerateResult:
         """One call. Raises what :class:`AiProvider` raises, and :class:`LeaseLostError` before any call."""
         self._work.switch.check()
@@ -79,6 +80,7 @@ class Gateway:
             max_output_tokens=max_output_tokens,
             operation_id=self._operation_id(),
             on_delta=on_delta,
+            accept_cut=accept_cut,
         )
         await self._intend(request)
         point(Point.WORKER_BEFORE_CALL)

@@ -35,7 +35,8 @@ class GenerateRequest:
     ``input`` is the job's validated input as plain data; the offline provider works on it, real
     providers ignore it. ``operation_id`` names the call and stays the same across takeovers; it is sent as
     ``Idempotency-Key``. ``on_delta`` gets the pieces of text as they come, on the event loop of the call;
-    pieces are a preview, only the returned result is the answer.
+    pieces are a preview, only the returned result is the answer. With ``accept_cut`` an answer that the token
+    limit cut off is a result (its ``finish_reason`` says so) and no ``OutputTruncated``.
     """
 
     task: str
@@ -47,6 +48,7 @@ class GenerateRequest:
     max_output_tokens: int | None = None
     operation_id: str = ""
     on_delta: Callable[[str], None] | None = field(default=None, repr=False)
+    accept_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

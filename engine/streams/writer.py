@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from uuid import UUID
 
 from engine.streams.store import Piece, StreamStore
@@ -18,6 +19,9 @@ from outbox.base.telemetry import Telemetry
 _GAP_S = 0.05
 #: Characters that wait at most for one job while the database is away; more is dropped.
 _BACKLOG_CHARS = 1_000_000
+
+#: Claims whose numbers are remembered; more than a process can hold at once.
+_NUMBERED = 10_000
 
 _log = logging.getLogger("aijobs.streams")
 
@@ -32,7 +36,7 @@ class StreamWriter:
         self._store = store
         self._telemetry = telemetry
         self._waiting: dict[_Key, list[str]] = {}
-        self._seqs: dict[_Key, int] = {}
+        self._seqs: OrderedDict[_Key, int] = OrderedDict()
         self._news = threading.Condition()
         self._idle = threading.Event()
         self._idle.set()
@@ -54,12 +58,6 @@ class StreamWriter:
                 self._thread = threading.Thread(target=self._run, name="aijobs-stream", daemon=True)
                 self._thread.start()
             self._news.notify()
-
-    def end(self, job_id: UUID, epoch: int) -> None:
-        """The claim is over: its numbers are needed no more once what waits is stored."""
-        with self._news:
-            if (job_id, epoch) not in self._waiting:
-                self._seqs.pop((job_id, epoch), None)
 
     def flush(self, timeout_s: float = 1.0) -> bool:
         """Wait until everything that was given is stored or dropped; False after ``timeout_s``."""
@@ -90,7 +88,9 @@ class StreamWriter:
                 self._news.wait_for(lambda: self._closed, timeout=_GAP_S)
 
     def _number(self, key: _Key, pieces: list[str]) -> Piece:
-        self._seqs[key] = self._seqs.get(key, 0) + 1
+        self._seqs[key] = self._seqs.pop(key, 0) + 1
+        if len(self._seqs) > _NUMBERED:
+            self._seqs.popitem(last=False)
         return Piece(key[1], self._seqs[key], "".join(pieces))
 
     def _store_piece(self, job_id: UUID, piece: Piece) -> None:

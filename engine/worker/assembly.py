@@ -30,6 +30,8 @@ from engine.providers.router import ProviderRouter
 from engine.resources.credential_store import CredentialStore
 from engine.resources.envelope import Envelopes
 from engine.resources.resolver import CredentialResolver
+from engine.streams.store import StreamStore
+from engine.streams.writer import StreamWriter
 from engine.upkeep.upkeep import Upkeep, UpkeepOptions
 from engine.usage.repository import Intent, Settlement
 from engine.worker.dispatching import DispatcherProcess
@@ -168,6 +170,7 @@ def _contexts(
         executor=threads,
     )
     progress = ProgressWriter(uow=app.uow, lifecycle=app.lifecycle, threads=threads, loop=loop)
+    preview = StreamWriter(app.uow, StreamStore(app.clock), app.telemetry)
 
     def make(resolved: Resolved, deadline: float) -> JobContext[Any]:
         work = resolved.work
@@ -176,7 +179,10 @@ def _contexts(
             work=work, credential=resolved.credential, provider=provider, intents=intents,
             settlements=settlements, deadline=deadline, telemetry=app.telemetry,
         )  # fmt: skip
-        return JobContext(resolved, gateway=gateway, progress=progress.reporter(work), loop=loop)
+        return JobContext(
+            resolved, gateway=gateway, progress=progress.reporter(work), loop=loop,
+            show=lambda text: preview.write(work.job.id, work.lease.epoch, text),
+        )  # fmt: skip
 
     return make
 

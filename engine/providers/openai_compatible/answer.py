@@ -43,8 +43,8 @@ class Answer:
     usage: Usage = field(default_factory=Usage)
     request_id: str | None = None
 
-    def problem(self) -> JobError | None:
-        """Why this is not a complete answer; None where it is (WL-13)."""
+    def problem(self, *, accept_cut: bool = False) -> JobError | None:
+        """Why this is not a complete answer; None where it is, or where it may be cut off (WL-13)."""
         details: dict[str, Any] = {"usage": self.usage, "finish_reason": self.finish_reason}
         if self.finish_reason is None:
             return ProviderOutcomeUnknown("The answer ended without saying why.", **details)
@@ -52,11 +52,11 @@ class Answer:
             return ContentFiltered(**details)
         if self.refused:
             return ContentFiltered("The model refused to answer.", **details)
-        if self.finish_reason in _CUT:
+        if self.finish_reason in _CUT and not (accept_cut and self.text):
             return OutputTruncated(
                 errors=["The answer was cut off: it must be shorter."], **details
             )
-        if self.finish_reason not in _ENDED:
+        if self.finish_reason not in _ENDED | _CUT:
             return ProviderError("The model stopped for a reason that is no normal end.", **details)
         if not self.text.strip():
             return OutputInvalid(errors=["The answer is empty."], **details)

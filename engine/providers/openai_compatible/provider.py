@@ -177,7 +177,7 @@ class OpenAICompatibleProvider:
 
 
 def _result(request: GenerateRequest, answer: Answer) -> GenerateResult:
-    problem = answer.problem()
+    problem = answer.problem(accept_cut=request.accept_cut)
     if problem is not None:
         raise problem
     parsed = (
