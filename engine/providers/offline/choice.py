@@ -31,9 +31,15 @@ def sound(fact: Fact) -> bool:
     front, answer = fact.front.strip(), fact.answer.strip()
     if not front or not answer or len(front) > 700 or len(answer) > 900:
         return False
-    if not any(char.isalnum() for char in answer) or not _balanced(answer) or not _balanced(front):
+    if not _has_word(answer) or not _has_word(front.replace(GAP, "")):
+        return False
+    if not _balanced(answer) or not _balanced(front):
         return False
     return not gives_away(front, answer)
+
+
+def _has_word(text: str) -> bool:
+    return any(char.isalnum() for char in text)
 
 
 def _balanced(text: str) -> bool:

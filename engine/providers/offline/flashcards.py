@@ -57,6 +57,6 @@ def _halved(sentence: Sentence) -> dict[str, Any] | None:
         begin, end = sentence.text[:middle], sentence.text[middle:].rstrip("。！.!")
     else:
         return None
-    if not any(char.isalnum() for char in end):
+    if not all(any(char.isalnum() for char in half) for half in (begin, end)):
         return None
     return {"front": f"{begin} …", "back": f"… {end}", "source_quote": sentence.text}

@@ -65,7 +65,11 @@ _INVISIBLE: Final = re.compile(
 )
 
 _HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t#]*$")
-_UNDERLINE: Final = re.compile(r"^(?:={3,}|-{3,})\s*$")
+_UNDERLINE: Final = re.compile(r"^([=\-~^\"'+#*])\1{2,}\s*$")
+_DIRECTIVE: Final = re.compile(r"^\s*(?:\.\.\s|:[A-Za-z][\w-]*:)")
+_RST_LINK: Final = re.compile(
+    r"`([^`<>\n]{1,200}?)\s*<[^<>\n]{1,500}>`_{0,2}|`([^`\n]{1,200})`_{1,2}"
+)
 _RULE: Final = re.compile(r"^\s*(?:[-*_=][ \t]*){3,}$")
 _ITEM: Final = re.compile(
     r"^\s*(?:[-*+•‣◦▪●–—]|\(?\d{1,3}[.)]|[a-z]\)|\(?[ivx]{1,4}\)|[一二三四五六七八九十]{1,3}、)"
@@ -78,6 +82,8 @@ _FOOTNOTE: Final = re.compile(r"^\s{0,3}\[\^[^\]\n]{1,50}\]:\s*")
 _TABLE_ROW: Final = re.compile(
     r"^\s*\|.*\|\s*$|^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*$"
 )
+#: Lines that carry no prose.
+_FORMS: Final = (_RULE, _DEFINED, _TABLE_ROW, _DIRECTIVE)
 _CODE_SIGN: Final = re.compile(r"[(){}=;:<>$@/*-]")
 _CODE_END: Final = re.compile(r"[{}]\s*$|\)\s*;\s*$|=.*;\s*$|^\s*\w+;\s*$|^\s*[})\]]+[;,)]*\s*$")
 _CODE_START: Final = re.compile(
@@ -85,7 +91,7 @@ _CODE_START: Final = re.compile(
     r"|try:|else:|finally:|#include|#define"
     r"|public|private|protected|static|function|const|let|var|func|fn|struct|enum|package|using|namespace|SELECT|INSERT"
     r"|UPDATE|DELETE|CREATE|\$|>>>|@\w+)\b.*[(){}=;:<>$]|^\s*(?:if|for|while|with)\b.*:\s*$|^\s*[\w.\[\]]+\s*(?:[-+*/|&]?=|:=)\s*\S+"
-    r"|^\s*[\w.]+\([^)]*\)\s*;?\s*$|^\s*(?://|/\*|\*/|\*\s|--\s)"
+    r"|^\s*[\w.]+\([^)]*\)\s*;?\s*$|^\s*(?://|/\*|\*/|--\s)"
 )
 _COMMENT: Final = re.compile(r"^\s*(?://+|/\*+|\*+/?|#+(?!\w)|--)\s*")
 
@@ -177,7 +183,7 @@ class _Line:
 
 
 def _read_line(line: str) -> _Line:
-    if not line.strip() or _RULE.match(line) or _DEFINED.match(line) or _TABLE_ROW.match(line):
+    if not line.strip() or any(form.match(line) for form in _FORMS):
         return _Line("blank")
     heading = _HEADING.match(line)
     if heading:
@@ -245,7 +251,7 @@ def _is_wide(char: str) -> bool:
 def _inline(text: str) -> str:
     if not _SIGN.search(text):
         return text
-    text = _IMAGE.sub("", text)
+    text = _RST_LINK.sub(lambda m: m.group(1) or m.group(2), _IMAGE.sub("", text))
     text = _LINK.sub(r"\1", _WIKI.sub(r"\1", text))
     text = _URL.sub("", _CITATION.sub("", text))
     text = _BOLD.sub(r"\2", _TICKS.sub(r"\2", text))

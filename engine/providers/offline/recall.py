@@ -90,9 +90,10 @@ def judge_answer(
     relevant = _relevant(reference, question)
     points = _points(relevant, question)
     given = _keys(answer)
-    if _GIVES_UP.match(answer.strip()) or not given:
+    if _GIVES_UP.match(answer.strip()) or not (given or answer.strip()):
         return _judgement([], points, 0.0, chinese, denied=False)
     if not points:
+        # A reference of words that carry nothing: the same words are the only right ones.
         same = 1.0 if _bare(answer) == _bare(reference) else 0.0
         return _judgement([], [], same, chinese, denied=False)
     written = _plain(answer)
@@ -113,10 +114,9 @@ def _relevant(reference: str, question: str) -> str:
         return plain
     asked = set(_keys(question))
     sentences = list(split(plain))
-    ranked = sorted(
-        range(len(sentences)), key=lambda n: (-len(asked & set(_keys(sentences[n]))), n)
-    )
-    best = sorted(ranked[:3])
+    near = [len(asked & set(_keys(sentence))) for sentence in sentences]
+    ranked = sorted(range(len(sentences)), key=lambda n: (-near[n], n))
+    best = sorted(n for n in ranked[:3] if 2 * near[n] >= near[ranked[0]])
     return " ".join(sentences[n] for n in best)[: 2 * LONG]
 
 

@@ -23,6 +23,8 @@ _POINTING: Final = re.compile(
 _MEANING: Final = re.compile(r"^(?P<x>[^：:，。；！？]{1,20})[：:]\s*(?P<y>[^：:]{4,200})$")
 #: How many gaps of one sentence are offered for choice.
 _GAPS: Final = 3
+#: A number beside one of these is half of a range.
+_GLUE: Final = tuple("-–—~～/")
 _HINTS: Final[dict[Kind, str]] = {"year": "（哪一年）", "date": "（哪一天）"}
 
 
@@ -93,6 +95,8 @@ class ChineseReader:
 
 def _gap(said: str, span: Span) -> str | None:
     answer = span.of(said)
+    if said[span.end : span.end + 1] in _GLUE or said[max(0, span.start - 1) : span.start] in _GLUE:
+        return None
     front = said[: span.start].replace(answer, GAP) + GAP + said[span.end :].replace(answer, GAP)
     if front.count(GAP) > 2 or len(front.replace(GAP, "")) < 5:
         return None

@@ -21,7 +21,9 @@ _EDGE: Final = FUNCTION | frozenset(
 _RUN: Final = re.compile(r"[\u3400-\u9fff]+")
 _TITLE: Final = re.compile(r"《([^《》]{1,40})》")
 _QUOTED: Final = re.compile(r"[“「『]([^“”「」『』，。！？；]{2,16})[”」』]")
-_DATE: Final = re.compile(r"(?:公元前?)?\d{1,4}年\d{1,2}月(?:\d{1,2}[日号])?")
+_DATE: Final = re.compile(
+    r"(?:公元前?)?\d{1,4}年\d{1,2}月(?:\d{1,2}[日号])?|\d{1,2}月\d{1,2}[日号]"
+)
 _YEAR: Final = re.compile(
     r"公元前?\d{1,4}(?:年|世纪)|(?<!\d)\d{3,4}年(?!代|前|后|间|的历史|多|来)|\d{1,2}世纪(?:\d{2}年代)?"
 )
@@ -37,9 +39,7 @@ _COUNT: Final = re.compile(
     r"(?<![第十百千万亿零])([二三四五六七八九十]|十[一二三四五六七八九])(?=[个种类大项部层座条名次位颗])"
 )
 #: A name ends where a verb or a function character begins.
-_NAME_END: Final = (
-    "获发提创出设写是在于和与的了被将把说认为成任担生去逝死及等对从向因以就率建统证用"
-)
+_NAME_END: Final = "由获发提创出设写是在于和与的了被将把说认为成任担生去逝死及等对从向因以就率建统证用之年月日这该此"
 _NAME_PART: Final = rf"(?:(?![{_NAME_END}])[\u3400-\u9fff]){{1,6}}"
 _FOREIGN: Final = re.compile(rf"{_NAME_PART}(?:·{_NAME_PART}){{1,3}}")
 _LATIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,20}(?:\s[A-Z][A-Za-z0-9-]{1,20}){0,3}")
@@ -111,10 +111,8 @@ class _Neighbours:
                 self.after.setdefault(word, set()).add(run[at + size : at + size + 1])
 
     def is_free(self, word: str) -> bool:
-        """Whether a word stands at a border, or among many neighbours, on both sides."""
-        return all(
-            "" in beside[word] or len(beside[word]) > 2 for beside in (self.before, self.after)
-        )
+        """Whether a word begins somewhere, and ends somewhere or before many different characters."""
+        return "" in self.before[word] and ("" in self.after[word] or len(self.after[word]) > 2)
 
     def is_part(self, word: str) -> bool:
         """Whether a word only ever comes as part of one longer one."""

@@ -13,7 +13,7 @@ from engine.providers.offline.facts import Kind
 _TAIL: Final = re.compile(
     r"(?:,\s(?:which|who|where|whose|and|but|although|though|while|whereas|so|making|including|with"
     r"|such as|or|because|since|allowing|causing|leading|resulting|usually|often|especially"
-    r"|particularly|as well as|then)\b|;|\s[–—]\s|\s\(|:\s).*$"
+    r"|particularly|as well as|then)\b|;|\s[–—]\s|\s\(|:\s)"
 )
 
 
@@ -40,14 +40,20 @@ class Asking:
         lead = self.clause.lead
         if lead:
             asked = f"{lead}, {asked[0].lower()}{asked[1:]}"
-        return Question(f"{asked}?", capitalized(answer), kind, weight)
+        return Question(f"{asked}?", capitalized(answer.rstrip(" ,;:")), kind, weight)
 
 
 def cut_tail(text: str) -> str:
     """An answer without the clause that hangs on behind it, unless too little would be left."""
-    short = _TAIL.sub("", text).rstrip(" ,;:")
+    tail = next((found for found in _TAIL.finditer(text) if not _ends_list(text, found)), None)
+    short = (text[: tail.start()] if tail else text).rstrip(" ,;:")
     enough = len(short.split()) >= 2 or short[:1].isupper() or len(text.split()) < 4
     return short if short and enough else text.rstrip(" ,;:")
+
+
+def _ends_list(text: str, tail: re.Match[str]) -> bool:
+    """Whether ", and" only comes before the last of several things: "a, b, and c"."""
+    return tail.group().startswith((", and", ", or")) and "," in text[: tail.start()]
 
 
 def capitalized(text: str) -> str:

@@ -23,7 +23,9 @@ from engine.providers.offline.english.words import (
     words_of,
 )
 
-_CHAIN: Final = words_of("of in for between from on to and within among at with")
+_CHAIN: Final = words_of(
+    "of in for between from on to and within among at with across through into by without near under over"
+)
 _LIGHT: Final = section("light_adverbs")
 #: Tokens a subject has at most; a longer one makes no question that anybody can read.
 _LONGEST: Final = 11

@@ -21,7 +21,9 @@ from engine.providers.offline.english.words import section, words_of
 
 _DO: Final = {"third": "does", "base": "do", "past": "did"}
 #: Verbs that say nothing anybody could be asked about.
-_EMPTY: Final = words_of("be do have become seem appear remain")
+_EMPTY: Final = words_of(
+    "be do have become seem appear remain prove get turn stay keep feel look sound"
+)
 _PLACE_VERBS: Final = section("place_verbs")
 _CHANGING: Final = section("changing_verbs")
 _PREPOSITIONS: Final = words_of("of to for from into on with in as by at through between")
@@ -135,7 +137,7 @@ def _by_subject(asking: Asking, tense: str) -> Iterator[Question]:
     if short != predicate and not _RELATIVE.match(predicate[len(short) :]):
         # Cut anywhere else, the question would say less than the sentence.
         return
-    if not 3 <= len(short.split()) <= 18:
+    if not 3 <= len(short.split()) <= (18 if "," not in short else 12):
         return
     if asking.vocabulary.is_person(clause.subject_words):
         yield asking.question(f"Who {short}", clause.subject, "person", 2.3)

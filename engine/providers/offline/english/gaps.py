@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from engine.providers.offline.english.pronouns import Antecedent
+from engine.providers.offline.english.tokens import is_verb, tokenize
 from engine.providers.offline.english.words import STOP_WORDS, section
 from engine.providers.offline.facts import GAP, Fact, Span
 from engine.providers.offline.sentences import Sentence
@@ -34,7 +35,7 @@ _SHARE: Final = 0.75
 def gaps(
     sentence: Sentence, said: str, spans: Sequence[Span], before: Antecedent | None
 ) -> Iterator[Fact]:
-    """The best gaps of a statement, of its ``spans``. ``before`` is what its first word stands for, where that is known."""
+    """The best gaps of a statement; ``before`` is what its first word stands for, where known."""
     quality = _quality(sentence, said, resolved=before is not None)
     ranked = sorted(spans, key=lambda span: -_weight(span, said))
     for span in ranked[:_MOST]:
@@ -88,12 +89,14 @@ def _with_owner(front: str, before: Antecedent) -> str | None:
 def _quality(sentence: Sentence, text: str, *, resolved: bool) -> float:
     """How well a sentence stands alone; 0 is best."""
     size = len(text.split())
+    tokens = tokenize(text)
     faults = (
         (1.8, not resolved and _UNCLEAR.match(text)),
         (0.9, _ELSEWHERE.search(text)),
         (0.9, TALK.search(text)),
         (0.7, not sentence.ended),
         (0.8, size < 6),
+        (0.9, not any(is_verb(tokens, at) for at in range(len(tokens)))),
         (0.5, size > 32),
         (0.3, resolved),
         (0.5, re.search(r"[\"“”]", text)),

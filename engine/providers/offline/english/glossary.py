@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.providers.offline.english.asking import capitalized
-from engine.providers.offline.english.tokens import is_verb, tokenize
+from engine.providers.offline.english.tokens import is_adjective, is_verb, tokenize
 from engine.providers.offline.english.verbs import FORMS
 from engine.providers.offline.english.words import STOP_WORDS, section
 from engine.providers.offline.facts import Fact
@@ -21,6 +21,11 @@ _NO_TERM: Final = re.compile(
 )
 _NO_TERMS: Final = section("no_terms")
 _ACRONYM: Final = re.compile(r"\(([A-Z][A-Za-z]{0,2}[A-Z][A-Za-z]{0,4})s?\)")
+#: A meaning is a phrase; these open sentences about something else.
+_SENTENCE: Final = re.compile(
+    r"^(?:this|these|it|they|he|she|we|you|i|everything|there|here|be|please|if|when|as|similar to)\b",
+    re.I,
+)
 #: Words a term has at most.
 _LONGEST: Final = 6
 
@@ -41,6 +46,8 @@ def meaning_of(sentence: Sentence) -> Fact | None:
     """What a glossary entry says."""
     match = entry(sentence.text)
     if match is None or (not sentence.bold and sentence.ended and "," in match["term"]):
+        return None
+    if is_adjective(match["term"].lower()) or _SENTENCE.match(match["meaning"]):
         return None
     term, meaning = match["term"].strip(" \"“”'"), match["meaning"].strip().rstrip(".;")
     form = FORMS.get(meaning.split()[0].lower())

@@ -9,10 +9,21 @@ from typing import Final
 from engine.providers.offline.english.tokens import Token, is_adjective, is_content
 from engine.providers.offline.english.verbs import FORMS
 from engine.providers.offline.english.vocabulary import Vocabulary
-from engine.providers.offline.english.words import MONTHS, NOUNS, STOP_WORDS, WEEKDAYS, section
+from engine.providers.offline.english.words import (
+    AUXILIARIES,
+    CONJUNCTIONS,
+    DETERMINERS,
+    MONTHS,
+    NOUNS,
+    PREPOSITIONS,
+    STOP_WORDS,
+    WEEKDAYS,
+    section,
+)
 from engine.providers.offline.facts import Kind, Span
 
 _LINKS: Final = section("name_links")
+_NEVER: Final = DETERMINERS | PREPOSITIONS | CONJUNCTIONS | AUXILIARIES
 _CALENDAR: Final = frozenset((*MONTHS, *WEEKDAYS, "I"))
 _DEMONYM: Final = re.compile(r"(?:ish|ese|[^s]ian|can|rench|erman|reek|utch)$")
 _PLACE_BEFORE: Final = ("in", "at", "near", "to", "from", "across", "throughout")
@@ -25,8 +36,15 @@ def name_spans(text: str, tokens: list[Token], vocabulary: Vocabulary) -> Iterat
         end = name_end(tokens, at, vocabulary)
         words = [token.text for token in tokens[at:end]]
         if words and not (len(words) == 1 and words[0] in _CALENDAR):
-            yield _span(text, tokens, at, end, vocabulary)
+            yield _span(text, tokens, _start(tokens, at), end, vocabulary)
         at = max(end, at + 1)
+
+
+def _start(tokens: list[Token], at: int) -> int:
+    """A stop word with a capital inside a sentence is the beginning of the name: Third Party."""
+    before = tokens[at - 1] if at > 1 else None
+    opens = before is not None and before.is_capital and before.low not in _NEVER
+    return at - 1 if opens else at
 
 
 def _span(text: str, tokens: list[Token], at: int, end: int, vocabulary: Vocabulary) -> Span:

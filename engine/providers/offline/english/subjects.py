@@ -57,7 +57,7 @@ def _is_common(clause: Clause, vocabulary: Vocabulary) -> bool:
         return False
     if vocabulary.seen_lower(first.low) or first.low.endswith(COMMON_ENDINGS):
         return True
-    if "-" in first.text and first.text[1:].islower():
+    if first.low in NOUNS or ("-" in first.text and first.text[1:].islower()):
         return True
     if several:
         word = first.low

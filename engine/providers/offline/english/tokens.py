@@ -23,6 +23,8 @@ _TOKEN: Final = re.compile(
     r"|[^\W_]+(?:[-'’.][^\W_]+)*"  # well-known, cell's, A.B
     r"|[^\w\s]|_"
 )
+#: No finite verb stands right behind one of these: "through leaves", "the leaves".
+_BEFORE_NOUN: Final = DETERMINERS | PREPOSITIONS
 _ADVERB: Final = re.compile(r"^[a-z]{3,}ly$")
 _ADJECTIVE: Final = re.compile(
     r"(?:ous|ful|less|able|ible|ical|ic|al|ive|ish|ary|ory|ant|ent|ular|esque|most)$"
@@ -86,7 +88,7 @@ def is_verb(tokens: list[Token], at: int) -> bool:
     if (tokens[at].is_capital and at > 0) or form.tense == "gerund":
         return False
     if word not in AMBIGUOUS and form.tense in ("third", "past", "base"):
-        return at > 0 and tokens[at - 1].low not in DETERMINERS
+        return at > 0 and tokens[at - 1].low not in _BEFORE_NOUN
     return _stands_like_verb(tokens, at)
 
 
