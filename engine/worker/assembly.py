@@ -41,6 +41,7 @@ from engine.worker.process import WorkerProcess
 from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.dispatcher import DispatchOptions, OutboxDispatcher
 from outbox.subscribers import SubscriberDelivery
+from outbox.transports.base import Transport
 from registry.errors import UnknownQueueError
 from registry.queues import QueueSpec
 
@@ -81,13 +82,15 @@ def make_worker(
     concurrency: Mapping[str, int] | int | None = None,
     name: str | None = None,
     grace_ms: int | None = None,
+    transport: Transport | None = None,
 ) -> WorkerProcess:
     """A worker for ``queues`` (all of them by default).
 
-    ``concurrency`` is one number for every queue, or one per name; otherwise each queue's own. Raises
-    :class:`SettingsError` for an unknown queue.
+    ``concurrency`` is one number for every queue, or one per name; otherwise each queue's own. ``transport``
+    brings its tickets, where that is not the app's. Raises :class:`SettingsError` for an unknown queue.
     """
     app.start()
+    transport = transport or app.transport
     slots = _slots(app, queues, concurrency)
     name = name or process_name("worker")
     provider = make_provider(app)
@@ -126,11 +129,11 @@ def make_worker(
     return WorkerProcess(
         name=name,
         queues=slots,
-        transport=app.transport,
+        transport=transport,
         pauses=Pauses(app.uow, QueueControlRepository(app.clock)),
         make_preparer=make_preparer,
         make_engine=make_engine,
-        make_heartbeat=lambda **kw: _heartbeat(app, **kw),
+        make_heartbeat=lambda **kw: _heartbeat(app, transport, **kw),
         close=provider.aclose,
         telemetry=app.telemetry,
         upkeep=make_upkeep(app),
@@ -187,11 +190,13 @@ def _contexts(
     return make
 
 
-def _heartbeat(app: AiJobApp, *, worker: str, running: Callable[[], Sequence[Work]], stop: Any) -> Heartbeat:
+def _heartbeat(
+    app: AiJobApp, transport: Transport, *, worker: str, running: Callable[[], Sequence[Work]], stop: Any
+) -> Heartbeat:
     # A connection of its own, which the work cannot exhaust (WL-2).
     own = create_engine_for(app.settings.database_url, pool_size=2, max_overflow=0)
     return Heartbeat(
-        uow=UnitOfWork(own, max_runs=2), lifecycle=app.lifecycle, transport=app.transport, telemetry=app.telemetry,
+        uow=UnitOfWork(own, max_runs=2), lifecycle=app.lifecycle, transport=transport, telemetry=app.telemetry,
         worker=worker, running=running, stop=stop,
     )  # fmt: skip
 
