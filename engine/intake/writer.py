@@ -6,7 +6,8 @@ known digest, then a locking read of who holds it, which sees a rival's commit o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -22,6 +23,13 @@ from engine.lifecycle.statements import Birth
 from outbox.base.points import Point, point
 from outbox.repository import OutboxRepository
 from registry.job import LifecycleStatus
+
+
+class _Unmade(NamedTuple):
+    """What is to be made, and the failed jobs that give their keys up for it."""
+
+    drafts: Sequence[Draft]
+    renewed: Sequence[UUID]
 
 
 class DraftWriter:
@@ -43,15 +51,22 @@ class DraftWriter:
     def write(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob]:
         """Insert what is new and find what exists; answers in the order of ``drafts``."""
         point(Point.CREATE_BEFORE_INSERT)
-        known = self._known(conn, drafts)
-        fresh = _first_of_each_key([d for d in drafts if d.job.idempotency_digest not in known])
-        self._admission.admit(conn, [d.job for d in fresh])
-        born = self._insert(conn, fresh) if fresh else {}
-        mine = [d for d in fresh if d.job.id in born]
+        fresh = self._unmade(conn, drafts)
+        if fresh.drafts and not self._admission.is_off:
+            fresh = self._admitted(conn, drafts, {d.job.user_id for d in fresh.drafts})
+        born = self._insert(conn, fresh) if fresh.drafts else {}
+        mine = [d for d in fresh.drafts if d.job.id in born]
         self._snapshots.insert(conn, [(d.snapshot, d.snapshot_days) for d in mine])
         self._outbox.append(conn, [d.event for d in mine])
         point(Point.CREATE_BEFORE_COMMIT)
         return self._answers(conn, drafts, born)
+
+    def _admitted(self, conn: sa.Connection, drafts: Sequence[Draft], users: Set[str]) -> _Unmade:
+        counters = self._admission.lock(conn, users)
+        # While we waited, whoever held the lock may have made these very jobs: they cost nothing then.
+        fresh = self._unmade(conn, drafts, locking=True)
+        self._admission.admit(conn, counters, [d.job for d in fresh.drafts])
+        return fresh
 
     def landed(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob] | None:
         """After a COMMIT without an answer: the unit's result when it was stored, else None (CI-9)."""
@@ -63,32 +78,32 @@ class DraftWriter:
 
     # -------------------------------------------------------------- keys
 
-    def _known(self, conn: sa.Connection, drafts: Sequence[Draft]) -> set[bytes]:
-        """Digests that exist already, after every conflict was refused; nothing has been written yet."""
+    def _unmade(self, conn: sa.Connection, drafts: Sequence[Draft], *, locking: bool = False) -> _Unmade:
+        """What is to be made, after every conflict was refused; nothing is written."""
         keyed = {d.job.idempotency_digest: d for d in drafts if d.job.idempotency_digest is not None}
         if not keyed:
-            return set()
+            return _Unmade(drafts, [])
         _refuse_conflicts_among(drafts)
-        holders = self._lifecycle.holders(conn, list(keyed))
+        holders = self._lifecycle.holders(conn, list(keyed), locking=locking)
         for digest, holder in holders.items():
             _refuse_conflict(keyed[digest], holder)
-        given_up = {x for x, holder in holders.items() if self._give_up(conn, keyed[x], holder)}
-        return set(holders) - given_up
-
-    def _give_up(self, conn: sa.Connection, wanted: Draft, holder: Birth) -> bool:
-        renew = wanted.on_failed == "new" and holder.lifecycle_status == LifecycleStatus.FAILED
-        return renew and self._lifecycle.give_up_key(conn, holder.id)
+        failed = {digest: holder for digest, holder in holders.items() if _gives_up(keyed[digest], holder)}
+        known = holders.keys() - failed.keys()
+        fresh = _first_of_each_key([d for d in drafts if d.job.idempotency_digest not in known])
+        return _Unmade(fresh, [holder.id for holder in failed.values()])
 
     # -------------------------------------------------------------- inserting
 
-    def _insert(self, conn: sa.Connection, drafts: Sequence[Draft]) -> dict[UUID, Birth]:
+    def _insert(self, conn: sa.Connection, fresh: _Unmade) -> dict[UUID, Birth]:
         """Insert job rows; returns those that are ours, without the ones that a rival was faster with."""
+        for failed in sorted(fresh.renewed):
+            self._lifecycle.give_up_key(conn, failed)
         # In one order, so that two callers with the same keys cannot lock each other out.
-        jobs = sorted((d.job for d in drafts), key=lambda job: job.idempotency_digest or b"")
+        jobs = sorted((d.job for d in fresh.drafts), key=lambda job: job.idempotency_digest or b"")
         born = {row.id: row for row in self._lifecycle.insert(conn, jobs)}
         losers = {
             d.job.idempotency_digest: d
-            for d in drafts
+            for d in fresh.drafts
             if d.job.idempotency_digest is not None and d.job.id not in born
         }
         if losers:
@@ -137,6 +152,10 @@ class DraftWriter:
         holders = self._lifecycle.holders(conn, digests, locking=locking)
         jobs = views.load(conn, [h.id for h in holders.values()], locking=locking)
         return {x: CreatedJob(jobs[h.id], created=False) for x, h in holders.items() if h.id in jobs}
+
+
+def _gives_up(wanted: Draft, holder: Birth) -> bool:
+    return wanted.on_failed == "new" and holder.lifecycle_status == LifecycleStatus.FAILED
 
 
 def _first_of_each_key(drafts: Sequence[Draft]) -> list[Draft]:

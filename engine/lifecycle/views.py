@@ -122,9 +122,14 @@ def page(
     return [_view(row) for row in conn.execute(query)]
 
 
-def count(conn: sa.Connection, wanted: JobFilter, *, limit: int = 10_000) -> int:
-    """How many jobs match, counted up to ``limit``."""
-    bounded = sa.select(_C.id).where(*_conditions(wanted)).limit(limit).subquery()
+def count(
+    conn: sa.Connection, wanted: JobFilter, *, limit: int = 10_000, locking: bool = False
+) -> int:
+    """How many jobs match, counted up to ``limit``; ``locking`` sees commits that a caller's snapshot would hide."""
+    matching = sa.select(_C.id).where(*_conditions(wanted)).limit(limit)
+    if locking:
+        return len(conn.execute(matching.with_for_update(read=True)).all())
+    bounded = matching.subquery()
     return int(conn.execute(sa.select(sa.func.count()).select_from(bounded)).scalar_one())
 
 
