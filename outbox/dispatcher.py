@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from outbox.base.db import UnitOfWork
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TicketRefused, TransportUnavailable
-from outbox.events import ClaimedEvent, EventType
+from outbox.events import ClaimedDelivery
 from outbox.repository import OutboxRepository
 from outbox.transports.base import Ticket, Transport
 
@@ -48,11 +49,11 @@ class DispatchOptions:
 class _Round:
     """What one round holds: events by their claim token."""
 
-    claims: list[tuple[UUID, list[ClaimedEvent]]] = field(default_factory=list)
+    claims: list[tuple[UUID, list[ClaimedDelivery]]] = field(default_factory=list)
     full: bool = False
 
     @property
-    def events(self) -> list[ClaimedEvent]:
+    def events(self) -> list[ClaimedDelivery]:
         return [event for _, events in self.claims for event in events]
 
 
@@ -130,12 +131,10 @@ class OutboxDispatcher:
             found.full = found.full or len(events) == self._options.batch
         return found
 
-    def _claim_queue(self, queue: str, limit: int) -> tuple[UUID, list[ClaimedEvent]]:
+    def _claim_queue(self, queue: str, limit: int) -> tuple[UUID, list[ClaimedDelivery]]:
         # Were the answer to COMMIT lost, the first claim ends by itself and a second one is taken (OB-7).
         return self._uow.run(
-            lambda conn: self._outbox.claim(
-                conn, queue, [EventType.ENQUEUE], limit=limit, owner=self._owner
-            ),
+            lambda conn: self._outbox.claim_deliveries(conn, queue, limit=limit, owner=self._owner),
             repeatable=True,
         )
 
@@ -157,13 +156,14 @@ class OutboxDispatcher:
                 if event.id in refused:
                     self._refuse(event, token, refused[event.id].code)
 
-    def _publish(self, token: UUID, events: Sequence[ClaimedEvent]) -> None:
+    def _publish(self, token: UUID, events: Sequence[ClaimedDelivery]) -> None:
         if not events:
             return
         ids = [event.id for event in events]
 
         def mark(conn: sa.Connection) -> int:
-            self._on_delivered(conn, sorted({event.job_id for event in events}))
+            # In the order of their keys, like everybody who locks several jobs.
+            self._on_delivered(conn, sorted({event.job_id for event in events}, key=attrgetter("int")))
             return self._outbox.mark_published(conn, ids, token)
 
         # Should the answer to COMMIT be lost, marking again changes nothing.
@@ -181,7 +181,7 @@ class OutboxDispatcher:
                 repeatable=True,
             )
 
-    def _refuse(self, event: ClaimedEvent, token: UUID, code: str) -> None:
+    def _refuse(self, event: ClaimedDelivery, token: UUID, code: str) -> None:
         limit = self._options
         delay = exponential(event.attempt_count + 1, base_ms=limit.backoff_ms, limit_ms=limit.backoff_limit_ms)
         self._uow.run(
@@ -202,7 +202,7 @@ class OutboxDispatcher:
         self._telemetry.emit("outbox.transport_unavailable", reason=error.reason, pause_ms=pause)
 
 
-def _ticket(event: ClaimedEvent) -> Ticket:
+def _ticket(event: ClaimedDelivery) -> Ticket:
     return Ticket(
         job_id=event.job_id,
         job_type=event.job_type,

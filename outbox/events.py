@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from outbox.base.canonical import identity_digest
@@ -68,9 +68,22 @@ class NewEvent:
         }
 
 
+class ClaimedDelivery(NamedTuple):
+    """Of an event that this dispatcher holds: what its ticket says, and what a refusal counts."""
+
+    id: UUID
+    job_id: UUID
+    job_type: str
+    delivery_no: int
+    deliver_score: int
+    attempt_count: int
+    traceparent: str | None
+    queue_name: str
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimedEvent:
-    """An event that this dispatcher holds for the claim time."""
+    """An event that is held for the claim time, with all that a subscriber is told."""
 
     id: UUID
     event_type: str

@@ -7,7 +7,7 @@ claim carries a token, and everything it does later is fenced by it (X64).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -16,16 +16,17 @@ from outbox.base.bulk import RowInsert
 from outbox.base.canonical import canonical_bytes
 from outbox.base.clock import DatabaseClock, epoch_ms, moment, stamp
 from outbox.base.ids import new_id
-from outbox.events import ClaimedEvent, NewEvent
+from outbox.base.keyed import Keyed, one_of, words
+from outbox.base.prepared import Prepared
+from outbox.events import ClaimedDelivery, ClaimedEvent, EventType, NewEvent
 from outbox.models import OutboxEvent
 from outbox.scores import Score, score_expression
 from outbox.states import EventStatus
 
+E = TypeVar("E", ClaimedEvent, ClaimedDelivery)
+
 _EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
 _C = _EVENT.c
-
-_IDS = sa.bindparam("ids", expanding=True, type_=_C.id.type)
-_JOBS = sa.bindparam("job_ids", expanding=True, type_=_C.aggregate_id.type)
 
 _INSERT = RowInsert(
     _EVENT,
@@ -46,25 +47,37 @@ _CLAIMED = (
     _C.deliver_score, _C.attempt_count, _C.traceparent, _C.subscriber, _C.payload,
 )  # fmt: skip
 
-_DUE = (
-    sa.select(*_CLAIMED)
-    .where(
-        _C.status == EventStatus.PENDING,
-        _C.queue_name == sa.bindparam("queue"),
-        # The score bounds the scan; whether a row is due is said by its time alone.
-        _C.deliver_score <= epoch_ms("now_us") + sa.bindparam("reach_ms", type_=sa.BigInteger()),
-        _C.available_at <= moment("now_us"),
-        _C.event_type.in_(sa.bindparam("event_types", expanding=True)),
-    )
-    .order_by(_C.deliver_score, _C.id)
-    .limit(sa.bindparam("limit"))
-    # Only an optimisation: the conditional update below is the guard (DB-4).
-    .with_for_update(skip_locked=True)
-)
+#: The columns of a ClaimedDelivery in their order; its queue is the one that was asked for.
+_DELIVERY = (
+    _C.id, _C.aggregate_id, _C.job_type, _C.delivery_no, _C.deliver_score, _C.attempt_count, _C.traceparent,
+)  # fmt: skip
 
-_TAKE = (
+
+def _due(columns: Sequence[sa.ColumnElement[Any]], event_type: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return (
+        sa.select(*columns)
+        .where(
+            _C.status == EventStatus.PENDING,
+            _C.queue_name == sa.bindparam("queue"),
+            # The score bounds the scan; whether a row is due is said by its time alone.
+            _C.deliver_score <= epoch_ms("now_us") + sa.bindparam("reach_ms", type_=sa.BigInteger()),
+            _C.available_at <= moment("now_us"),
+            event_type,
+        )
+        .order_by(_C.deliver_score, _C.id)
+        .limit(sa.bindparam("limit", type_=sa.Integer()))
+        # Only an optimisation: the conditional update below is the guard (DB-4).
+        .with_for_update(skip_locked=True)
+    )
+
+
+_DUE = _due(_CLAIMED, _C.event_type.in_(sa.bindparam("event_types", expanding=True)))
+
+_DUE_DELIVERIES = Prepared(_due(_DELIVERY, _C.event_type == EventType.ENQUEUE))
+
+_TAKE = Keyed(
     sa.update(_EVENT)
-    .where(_C.id.in_(_IDS), _C.status == EventStatus.PENDING)
+    .where(one_of(_C.id), _C.status == EventStatus.PENDING)
     .values(
         status=EventStatus.PROCESSING.value,
         claim_token=sa.bindparam("token", type_=_C.claim_token.type),
@@ -73,17 +86,19 @@ _TAKE = (
     )
 )
 
-_TAKEN = sa.select(_C.id).where(
-    _C.id.in_(_IDS), _C.claim_token == sa.bindparam("token", type_=_C.claim_token.type)
+_TAKEN = Keyed(
+    sa.select(_C.id).where(
+        one_of(_C.id), _C.claim_token == sa.bindparam("token", type_=_C.claim_token.type)
+    )
 )
 
 _HELD = (
-    _C.id.in_(_IDS),
+    one_of(_C.id),
     _C.status == EventStatus.PROCESSING,
     _C.claim_token == sa.bindparam("held_token", type_=_C.claim_token.type),
 )
 
-_PUBLISH = (
+_PUBLISH = Keyed(
     sa.update(_EVENT)
     .where(*_HELD)
     .values(
@@ -93,7 +108,7 @@ _PUBLISH = (
 
 _FREED: dict[str, Any] = {"claim_token": None, "locked_by": None, "locked_at": None}
 
-_GIVE_BACK = (
+_GIVE_BACK = Keyed(
     sa.update(_EVENT)
     .where(*_HELD)
     .values(
@@ -102,7 +117,7 @@ _GIVE_BACK = (
     )
 )  # fmt: skip
 
-_REFUSE = (
+_REFUSE = Keyed(
     sa.update(_EVENT)
     .where(*_HELD)
     # In this order: MySQL assigns from left to right, and the state depends on the count before.
@@ -130,18 +145,18 @@ _EXPIRED = (
     .with_for_update(skip_locked=True)
 )
 
-_RELEASE = (
+_RELEASE = Keyed(
     sa.update(_EVENT)
-    .where(_C.id.in_(_IDS), _C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
+    .where(one_of(_C.id), _C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
     .values(status=EventStatus.PENDING.value, **_FREED)
 )
 
-_OBSOLETE = (
+_OBSOLETE = Keyed(
     sa.update(_EVENT)
     .where(
-        _C.aggregate_id.in_(_JOBS),
+        one_of(_C.aggregate_id),
         _C.event_type == sa.bindparam("enqueue"),
-        _C.status.in_([EventStatus.PENDING.value, EventStatus.DEAD.value]),
+        _C.status.in_(words(EventStatus.PENDING, EventStatus.DEAD)),
     )
     .values(status=EventStatus.OBSOLETE.value)
 )
@@ -166,7 +181,7 @@ _PRUNABLE = (
     .limit(sa.bindparam("limit"))
 )
 
-_PRUNE = sa.delete(_EVENT).where(_C.id.in_(_IDS), _C.status == sa.bindparam("status"))
+_PRUNE = Keyed(sa.delete(_EVENT).where(one_of(_C.id), _C.status == sa.bindparam("status")))
 
 
 class OutboxRepository:
@@ -212,46 +227,50 @@ class OutboxRepository:
 
         Event types that are not named stay pending and block nothing (OB-4).
         """
+        found = conn.execute(_DUE, self._due(queue, limit) | {"event_types": list(event_types)})
+        return self._taken(conn, [ClaimedEvent(*row) for row in found], owner)
+
+    def claim_deliveries(
+        self, conn: sa.Connection, queue: str, *, limit: int, owner: str
+    ) -> tuple[UUID, list[ClaimedDelivery]]:
+        """:meth:`claim` for a dispatcher: deliveries of jobs, and only what their tickets need."""
+        found = _DUE_DELIVERIES.fetch(conn, **self._due(queue, limit))
+        return self._taken(conn, [ClaimedDelivery._make((*row, queue)) for row in found], owner)
+
+    def _due(self, queue: str, limit: int) -> dict[str, Any]:
+        return {
+            "queue": queue, "limit": limit, "now_us": self._clock.us(), "reach_ms": self._score.reach_ms,
+        }  # fmt: skip
+
+    def _taken(self, conn: sa.Connection, found: list[E], owner: str) -> tuple[UUID, list[E]]:
+        """Those of ``found`` that are ours from now on, and the token that says so."""
         token = new_id()
-        now = self._clock.us()
-        rows = conn.execute(
-            _DUE,
-            {"queue": queue, "event_types": list(event_types), "limit": limit, "now_us": now,
-             "reach_ms": self._score.reach_ms},
-        ).all()  # fmt: skip
-        if not rows:
+        if not found:
             return token, []
-        ids = [row.id for row in rows]
-        taken = conn.execute(_TAKE, {"ids": ids, "token": token, "owner": owner, "now_us": now}).rowcount
+        ids = [event.id for event in found]
+        taken = _TAKE.execute(conn, ids, token=token, owner=owner, now_us=self._clock.us())
         if taken != len(ids):
-            mine = set(conn.execute(_TAKEN, {"ids": ids, "token": token}).scalars())
-            rows = [row for row in rows if row.id in mine]
-        return token, [_claimed(row) for row in rows]
+            mine = {event_id for [event_id] in _TAKEN.fetch(conn, ids, token=token)}
+            found = [event for event in found if event.id in mine]
+        return token, found
 
     def mark_published(self, conn: sa.Connection, ids: Sequence[UUID], token: UUID) -> int:
         """processing -> published for those of ``ids`` still held under ``token``; returns how many."""
-        parameters = {"ids": list(ids), "held_token": token, "now_us": self._clock.us()}
-        return conn.execute(_PUBLISH, parameters).rowcount if ids else 0
+        return _PUBLISH.execute(conn, ids, held_token=token, now_us=self._clock.us()) if ids else 0
 
     def give_back(
         self, conn: sa.Connection, ids: Sequence[UUID], token: UUID, error: str, *, delay_ms: int = 0
     ) -> int:
         """processing -> pending without using an attempt: the trouble was not the event's (OB-2)."""
-        parameters = {
-            "ids": list(ids), "held_token": token, "error": error[:255],
-            "available_us": self._clock.us(delay_ms),
-        }  # fmt: skip
-        return conn.execute(_GIVE_BACK, parameters).rowcount if ids else 0
+        parameters = {"held_token": token, "error": error[:255], "available_us": self._clock.us(delay_ms)}
+        return _GIVE_BACK.execute(conn, ids, **parameters) if ids else 0
 
     def refuse(
         self, conn: sa.Connection, event_id: UUID, token: UUID, error: str, *, max_attempts: int, delay_ms: int
     ) -> int:
         """processing -> pending after ``delay_ms``, or -> dead at the limit: the event itself is to blame."""
-        parameters = {
-            "ids": [event_id], "held_token": token, "error": error[:255], "max_attempts": max_attempts,
-            "available_us": self._clock.us(delay_ms),
-        }  # fmt: skip
-        return conn.execute(_REFUSE, parameters).rowcount
+        parameters = {"held_token": token, "error": error[:255], "available_us": self._clock.us(delay_ms)}
+        return _REFUSE.execute(conn, [event_id], max_attempts=max_attempts, **parameters)
 
     def release_expired(self, conn: sa.Connection, *, ttl_ms: int, limit: int = 500) -> int:
         """processing -> pending where the claim is older than ``ttl_ms``: its dispatcher died (OB-7).
@@ -260,15 +279,13 @@ class OutboxRepository:
         """
         parameters = {"expired_us": self._clock.us(-ttl_ms)}
         ids = list(conn.execute(_EXPIRED, parameters | {"limit": limit}).scalars())
-        return conn.execute(_RELEASE, parameters | {"ids": ids}).rowcount if ids else 0
+        return _RELEASE.execute(conn, ids, **parameters) if ids else 0
 
     # -------------------------------------------------------------- jobs that end, operators, retention
 
     def mark_obsolete(self, conn: sa.Connection, job_ids: Sequence[UUID], enqueue: str) -> int:
         """pending or dead -> obsolete for the deliveries of jobs that end in this transaction (X38)."""
-        if not job_ids:
-            return 0
-        return conn.execute(_OBSOLETE, {"job_ids": list(job_ids), "enqueue": enqueue}).rowcount
+        return _OBSOLETE.execute(conn, job_ids, enqueue=enqueue) if job_ids else 0
 
     def revive(self, conn: sa.Connection, event_id: UUID) -> bool:
         """dead -> pending with a fresh budget; False when the event is not dead (OB-3)."""
@@ -283,8 +300,4 @@ class OutboxRepository:
         """Delete up to ``limit`` events of a settled ``status`` created more than ``older_ms`` ago (OB-11)."""
         parameters = {"status": status.value, "before_us": self._clock.us(-older_ms), "limit": limit}
         ids = sorted(conn.execute(_PRUNABLE, parameters).scalars())
-        return conn.execute(_PRUNE, {"ids": ids, "status": status.value}).rowcount if ids else 0
-
-
-def _claimed(row: Any) -> ClaimedEvent:
-    return ClaimedEvent(*row)
+        return _PRUNE.execute(conn, ids, status=status.value) if ids else 0
