@@ -27,9 +27,9 @@ _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 def check_fields(wanted: CreateJobInput) -> None:
     """Refuse a request whose own fields are wrong, whatever its type says."""
-    _text("user_id", wanted.user_id, MAX_USER_ID)
-    _text("target_type", wanted.target_type, MAX_TARGET_TYPE)
-    _text("target_id", wanted.target_id, MAX_TARGET_ID)
+    _name("user_id", wanted.user_id, MAX_USER_ID)
+    _name("target_type", wanted.target_type, MAX_TARGET_TYPE)
+    _name("target_id", wanted.target_id, MAX_TARGET_ID)
     if wanted.idempotency_key is not None:
         _text("idempotency_key", wanted.idempotency_key, MAX_KEY)
     if wanted.available_at is not None:
@@ -92,6 +92,13 @@ def _problems(model: type[BaseModel], error: ValidationError) -> str:
     ]
     more = f" (and {len(lines) - 5} more)" if len(lines) > 5 else ""
     return f"{model.__name__}: {'; '.join(lines[:5])}{more}"
+
+
+def _name(field: str, value: Any, longest: int) -> None:
+    """A text that columns are compared by: MySQL ignores blanks at its end, so there may be none (X43)."""
+    _text(field, value, longest)
+    if value != value.strip():
+        raise _wrong(field, "must not begin or end with blanks")
 
 
 def _text(field: str, value: Any, longest: int) -> None:

@@ -7,8 +7,14 @@ import threading
 from collections.abc import Callable
 
 from outbox.base.backoff import exponential
+from registry.errors import AiJobsError
 
 _log = logging.getLogger("aijobs.loop")
+
+
+def _told(error: Exception) -> str:
+    """Our own errors tell no content; of others only the kind is logged (promise 7)."""
+    return f"{error.code}: {error}" if isinstance(error, AiJobsError) else type(error).__name__
 
 
 class Loop:
@@ -68,7 +74,7 @@ class Loop:
                     self._idle(self._interval_ms)
             except Exception as error:  # noqa: BLE001 - no failure ends a loop
                 failures += 1
-                _log.warning("%s: %s: %s", self.name, type(error).__name__, error)
+                _log.warning("%s failed: %s", self.name, _told(error))
                 _log.debug("%s failed", self.name, exc_info=error)
                 self._sleep(exponential(failures, base_ms=100, limit_ms=5_000))
 
