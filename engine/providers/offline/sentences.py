@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from engine.providers.offline.english.words import ABBREVIATIONS, STARTERS
+from engine.providers.offline.english.verbs import FORMS
+from engine.providers.offline.english.words import (
+    ABBREVIATIONS,
+    PERSON_NOUNS,
+    STARTERS,
+    STOP_WORDS,
+)
 from engine.providers.offline.markup import Block
 
 #: Longer ones are no sentences to learn from: lists without stops, data, or other scripts' prose.
@@ -33,6 +39,7 @@ class Sentence:
         return len(self.text) >= 8 and not self.text.rstrip(_CLOSERS).endswith(("?", "？"))
 
 
+_BEFORE_INITIAL: Final = STOP_WORDS | PERSON_NOUNS
 _END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？｡]+[”’」』）》】]*|[.!?]+(?=[“「])")
 _INITIALS: Final = re.compile(r"(?:^|[\s(])(?:[A-Za-z]\.){2,}$")
 _LAST_WORD: Final = re.compile(r"([A-Za-z]+(?:\.[A-Za-z]+)*)\.$")
@@ -82,6 +89,17 @@ def _is_end(text: str, start: int, mark: re.Match[str]) -> bool:
     return not _is_abbreviation(before, after, at_start=mark.start() - start < 3)
 
 
+def _ends_noun(before: str, after: str) -> bool:
+    """Whether a single letter names something ("465 °C.", "vitamin C.") and is no initial ("met J. Roe")."""
+    match = re.search(r"(\S+?)\s?[A-Z]\.$", before)
+    if match is None or re.match(r"[A-Z]\.", after):
+        return False
+    word = match.group(1)
+    if word[-1] in "°0123456789":
+        return True
+    return word.isalpha() and word.islower() and word not in _BEFORE_INITIAL and word not in FORMS
+
+
 def _is_abbreviation(before: str, after: str, *, at_start: bool) -> bool:
     """Whether the full stop at the end of ``before`` belongs to its last word."""
     next_word = re.match(r"[A-Za-z]+", after)
@@ -94,7 +112,9 @@ def _is_abbreviation(before: str, after: str, *, at_start: bool) -> bool:
         return at_start and before[:-1].strip().isdigit()
     name = word.group(1)
     if len(name) == 1:
-        return name.isupper() and name != "I" and not starts_sentence
+        return (
+            name.isupper() and name != "I" and not starts_sentence and not _ends_noun(before, after)
+        )
     if name.lower() in ("no", "nos", "fig", "figs", "eq", "p", "pp", "vol", "ch", "sec"):
         return after[0].isdigit()
     if name.lower() in (

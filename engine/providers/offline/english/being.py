@@ -27,6 +27,7 @@ _NO_NOUN: Final = PERSONAL | words_of("that what why how to")
 _MEASURE: Final = re.compile(
     r"((?:about |approximately |over |nearly |around )?[\d.,]+(?: [a-z]+)? [a-z]+) ([a-z]+)\b"
 )
+_TIME: Final = re.compile(r",?\s(?:in|on|around|about)\s(?:[A-Za-z]+\s)?(?:\d{1,2},?\s)?\d{3,4}\b")
 _WEAK: Final = re.compile(r"(?:one of the|an? (?:good|great|important|key|major|common) )")
 _BEFORE_DETAIL: Final = re.compile(r"\b(?:who|that|which|of|from|in|and|best)\b|,")
 #: Words an answer has at most.
@@ -110,8 +111,8 @@ def _of_participle(asking: Asking, at: int) -> Iterator[Question]:
     rest = cut_tail(clause.part(at + 1))
     dated = split_date(rest)
     if dated and clause.verb_word in ("was", "were") and not clause.lead:
-        middle = dated[0].partition(",")[0].strip()
-        asked = joined("When", opening, middle)
+        # Cut at a comma it would name one of several makers as the only one.
+        asked = joined("When", opening, "" if "," in dated[0] else dated[0])
         yield asking.question(asked, dated[1], kind_of_date(dated[1]), 2.9)
     if clause.word(at) in _NAMING:
         yield from _called(asking, at)
@@ -144,9 +145,8 @@ def _with_preposition(asking: Asking, opening: str, participle: str, at: int) ->
         return
     if preposition == "as" and (participle == "known" or (form and form.tense == "gerund")):
         return
-    dated = split_date(answer)
-    if dated and dated[0] and preposition == "by":
-        answer = dated[0]
+    if preposition == "by":
+        answer = _TIME.split(answer, maxsplit=1)[0]
     if not answer or begins_with_date(answer) or len(answer.split()) > _LONGEST_PHRASE:
         return
     if preposition in ("in", "on", "at"):
@@ -166,5 +166,7 @@ def _purpose(asking: Asking, opening: str, participle: str, answer: str) -> Ques
 def _about(asking: Asking, opening: str, preposition: str, answer: str) -> Question:
     if preposition == "by" and asking.vocabulary.is_person(answer.split()):
         return asking.question(f"Who {opening}", answer, "person", 2.7)
+    if preposition == "by" and answer[0].isupper():
+        return asking.question(f"Who or what {opening}", answer, "name", 2.6)
     weight = 2.7 if preposition in ("of", "by", "into", "from") else 2.4
     return asking.question(f"What {opening}", answer, "phrase", weight)

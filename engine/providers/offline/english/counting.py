@@ -37,7 +37,7 @@ def how_many(asking: Asking, do: str, base: str) -> Iterator[Question]:
     if at + 1 >= len(clause.tokens) or end == at + 1 or not _counts(clause.tokens[at]):
         return
     noun = clause.part(at + 1, end)
-    if not noun.lower().endswith(_PLURALS):
+    if not noun.lower().endswith(_PLURALS) or clause.word(end) == "ago":
         return
     number = clause.tokens[at].text
     kind: Kind = "count" if number.lower() in NUMBER_WORDS else "number"

@@ -22,13 +22,16 @@ from engine.providers.offline.english.words import section, words_of
 _DO: Final = {"third": "does", "base": "do", "past": "did"}
 #: Verbs that say nothing anybody could be asked about.
 _EMPTY: Final = words_of(
-    "be do have become seem appear remain prove get turn stay keep feel look sound"
+    "be do have become seem appear remain prove get go come turn stay keep feel look sound"
 )
 _PLACE_VERBS: Final = section("place_verbs")
 _CHANGING: Final = section("changing_verbs")
 _PREPOSITIONS: Final = words_of("of to for from into on with in as by at through between")
 _STRONG: Final = words_of("consist refer stand lead depend result")
 _GOES_ON: Final = words_of("called named known that which of")
+_AGO: Final = re.compile(
+    r"(?:(?:about|some|around|over|nearly)\s)?[\d.,]+\s(?:(?:thousand|million|billion)\s)?years\sago\b"
+)
 _RELATIVE: Final = re.compile(r", (?:which|who|where|whose)\b|;")
 _LONGEST_PHRASE: Final = 25
 
@@ -64,6 +67,11 @@ def _when(asking: Asking, base: str) -> Iterator[Question]:
     """X discovered Y in 1928. In 1928, X discovered Y."""
     clause = asking.clause
     whole = clause.part(clause.verb + 1)
+    ago = _AGO.search(whole)
+    if ago and not clause.lead:
+        asked = joined("When did", asking.subject, base, whole[: ago.start()].strip(" ,"))
+        yield asking.question(asked, ago.group(), "date", 2.7)
+        return
     dated = split_date(cut_tail(whole))
     if dated and not clause.lead and "," not in dated[0] and len(dated[0].split()) <= 12:
         asked = joined("When did", asking.subject, base, dated[0])
@@ -141,5 +149,9 @@ def _by_subject(asking: Asking, tense: str) -> Iterator[Question]:
         return
     if asking.vocabulary.is_person(clause.subject_words):
         yield asking.question(f"Who {short}", clause.subject, "person", 2.3)
-    elif tense == "third" and not (clause.tokens[clause.first].is_capital and clause.first > 0):
+    elif (
+        tense == "third"
+        and clause.word(clause.verb + 1) not in ("that", "which")
+        and not (clause.tokens[clause.first].is_capital and clause.first > 0)
+    ):
         yield asking.question(f"What {short}", clause.subject, "term", 1.9)

@@ -59,7 +59,10 @@ def _weight(span: Span, text: str) -> float:
 
 def gap(text: str, span: Span) -> str | None:
     """``text`` with gaps for the span; None where the rest would give it away or be too little."""
-    if text[span.end : span.end + 1] in _GLUE or text[max(0, span.start - 1) : span.start] in _GLUE:
+    if (
+        text[span.end : span.end + 1] in ("(", *_GLUE)
+        or text[max(0, span.start - 1) : span.start] in _GLUE
+    ):
         return None
     answer = span.of(text)
     before, after = text[: span.start], text[span.end :]

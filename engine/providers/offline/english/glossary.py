@@ -47,7 +47,8 @@ def meaning_of(sentence: Sentence) -> Fact | None:
     match = entry(sentence.text)
     if match is None or (not sentence.bold and sentence.ended and "," in match["term"]):
         return None
-    if is_adjective(match["term"].lower()) or _SENTENCE.match(match["meaning"]):
+    phrase = match["meaning"].lower().startswith(("a ", "an ", "the "))
+    if (is_adjective(match["term"].lower()) and not phrase) or _SENTENCE.match(match["meaning"]):
         return None
     term, meaning = match["term"].strip(" \"“”'"), match["meaning"].strip().rstrip(".;")
     form = FORMS.get(meaning.split()[0].lower())

@@ -52,7 +52,8 @@ def _unit_end(tokens: list[Token], at: int) -> int:
     while end < len(tokens) and (
         tokens[end].low in SCALES or tokens[end].low in UNITS or tokens[end].text in "%°"
     ):
-        end += 1
+        degrees = tokens[end].text == "°" and end + 1 < len(tokens)
+        end += 2 if degrees and tokens[end + 1].text in ("C", "F") else 1
     return end
 
 

@@ -15,14 +15,17 @@ from engine.providers.offline.english.words import (
     NOUNS,
     PREPOSITIONS,
     STOP_WORDS,
+    words_of,
 )
 
 _TOKEN: Final = re.compile(
     r"(?:[A-Za-z]\.){2,}"  # U.S.
+    r"|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|Dr|Mr|Mrs|Ms|St|Prof|Mt)\.(?=\s|,)"
     r"|[$€£¥]?\d+(?:[.,:]\d+)*(?:st|nd|rd|th|s)?(?![^\W_])%?"  # 1,000.5  1990s  20th  45%
     r"|[^\W_]+(?:[-'’.][^\W_]+)*"  # well-known, cell's, A.B
     r"|[^\w\s]|_"
 )
+_SUBJECTS: Final = words_of("i you he she it we they who")
 #: No finite verb stands right behind one of these: "through leaves", "the leaves".
 _BEFORE_NOUN: Final = DETERMINERS | PREPOSITIONS
 _ADVERB: Final = re.compile(r"^[a-z]{3,}ly$")
@@ -109,10 +112,17 @@ def _stands_like_verb(tokens: list[Token], at: int) -> bool:
     if at == 0 or at + 1 >= len(tokens):
         return False
     before, after = tokens[at - 1], tokens[at + 1].low
+    if before.low in _SUBJECTS:
+        return True
     if not before.is_word or before.low in DETERMINERS or before.low in PREPOSITIONS:
         return False
     if is_adjective(before.low) or before.low.endswith("'s"):
         return False
+    form = FORMS[tokens[at].low]
+    singular = not before.low.endswith("s")
+    if form.tense == "third" and singular and (after.endswith("s") or is_adjective(after)):
+        # "the area holds changes"
+        return True
     opens_object = after in DETERMINERS or after in (
         "it",
         "them",
