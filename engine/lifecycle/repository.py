@@ -210,6 +210,8 @@ class AiJobLifecycleRepository:
         Returns the state after that, or None when the job had ended already or is missing.
         """
         parameters = {"job_id": job_id, "now_us": self._clock.us()}
+        # Held still: between the two statements it could be parked, or claimed, and be missed by both.
+        conn.execute(sql.EPOCH, parameters)
         if conn.execute(sql.CANCEL_IDLE, parameters).rowcount:
             return LifecycleStatus.CANCELLED
         return LifecycleStatus.RUNNING if conn.execute(sql.ASK_CANCEL, parameters).rowcount else None
