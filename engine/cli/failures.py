@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.cli.errors import CliError, Exit
+from engine.cli.output import HELP
 from registry.errors import AiJobsError
 
 
@@ -96,8 +97,9 @@ def _of_usage(error: Any) -> Failure:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "aijobs"
     text = error.format_message()
-    fix = None if "\n" in text else f"see `{path} --help`"
-    return Failure("USAGE", text, fix, error.exit_code)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return Failure(HELP, text, None, error.exit_code)
+    return Failure("USAGE", text, f"see `{path} --help`", error.exit_code)
 
 
 def _of_database(error: BaseException) -> Failure:

@@ -26,6 +26,8 @@ def read_text(name: str, *, limit: int) -> str:
     Raises :class:`UsageMistake` for a file that is missing, a folder, not readable, larger than the limit,
     binary, not UTF-8, or without anything visible.
     """
+    if not name:
+        raise UsageMistake("the name of a file is empty")
     shown = "standard input" if name == "-" else name
     content = _read(name, shown, limit)
     if len(content) > limit:

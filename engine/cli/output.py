@@ -30,6 +30,9 @@ _STYLES = {
 #: Columns that hold ids: never cut, folded where the terminal is narrow.
 _IDS = ("ID", "JOB", "EVENT", "WORKER", "NAME")
 
+#: The code of a failure that is nothing but the help of a noun without its verb.
+HELP = "HELP"
+
 _CONTROL = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -167,9 +170,11 @@ class Output:
             told = {"code": failure.code, "message": failure.message, "fix": failure.fix, "exit": failure.exit_code}
             print(json.dumps({"error": told}), file=self._stderr)
             return
-        message = failure.message if "\n" in failure.message else f"aijobs: {failure.message}"
+        if failure.code == HELP:
+            self._talk(failure.message, "")
+            return
         fix = f"; {failure.fix}" if failure.fix else ""
-        self._talk(message.rstrip(".") + fix, "red")
+        self._talk(f"aijobs: {one_line(failure.message).rstrip('.')}{fix}", "red")
 
     def _talk(self, text: str, style: str) -> None:
         if self.talks_to_terminal:

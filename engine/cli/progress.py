@@ -51,11 +51,12 @@ class Watch:
     # -------------------------------------------------------------- bars
 
     def _open_bars(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self._bars = Progress(
+            SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=None if self._out.talk_console().width < 80 else 24),
             TextColumn("{task.fields[state]}", markup=False),
             TimeElapsedColumn(),
             console=self._out.talk_console(),
@@ -88,6 +89,11 @@ class Watch:
             return
         self._seen[job.id] = (state, now)
         self._out.say(f"{self._names.get(job.id, job.id)}: {state}")
+
+
+def shortened(name: str, longest: int = 32) -> str:
+    """The end of a long name, which tells files of one folder apart."""
+    return name if len(name) <= longest else f"\N{HORIZONTAL ELLIPSIS}{name[1 - longest :]}"
 
 
 #: The key of the one bar that stands for all.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 import typer
@@ -25,7 +25,7 @@ from engine.cli.errors import Exit, UsageMistake
 from engine.cli.files import read_text, unique
 from engine.cli.inspecting import inspector
 from engine.cli.nouns import single
-from engine.cli.progress import Watch, wait_for
+from engine.cli.progress import Watch, shortened, wait_for
 from engine.cli.schema import require_current
 from engine.cli.session import Session
 from engine.config import DEFAULT_REDIS_URL, load_settings
@@ -37,7 +37,7 @@ from engine.observe.logs import set_up
 from engine.upkeep.inspection import JobRecord
 from engine.worker.assembly import make_dispatcher, make_worker
 from registry.catalog.fields import SOURCE_CHARS
-from registry.job import LifecycleStatus
+from registry.job import JobView, LifecycleStatus
 
 command = single()
 
@@ -83,10 +83,10 @@ def demo(
         else:
             runner.upgrade(app.database)
         limits = {"max_cards": cards, "max_questions": questions, "language": language}
-        made = _create(app, sources, limits)
-        session.out.say(f"{len(made)} jobs in {place.url}; {_who_answers(app)}")
-        with _running(app):
-            _watch(session, app, made, sources)
+        with _Daemons(app) as daemons:
+            made = _create(app, sources, limits)
+            session.out.say(f"{len(made)} jobs in {place.url}; {_who_answers(app)}")
+            _watch(session, app, made, sources, daemons)
         records = {job_id: inspector(app).record(job_id) for job_id in made}
         return _report(session, app, place, sources, records)
 
@@ -149,30 +149,51 @@ def _target(source: Source) -> str:
     return name[-255:].strip() or "text"
 
 
-@contextmanager
-def _running(app: AiJobApp) -> Iterator[None]:
+class _Daemons:
     """Dispatcher and worker on threads of this process, for as long as the block lasts."""
-    dispatcher = make_dispatcher(app)
-    worker = make_worker(app, concurrency=_SLOTS, grace_ms=0)
-    thread = threading.Thread(target=worker.run, name="aijobs-demo-worker", daemon=True)
-    dispatcher.start()
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        dispatcher.stop()
-        thread.join(10)
-        dispatcher.join()
+
+    def __init__(self, app: AiJobApp) -> None:
+        self._dispatcher = make_dispatcher(app)
+        self._worker = make_worker(app, concurrency=_SLOTS, grace_ms=0)
+        self._thread = threading.Thread(target=self._work, name="aijobs-demo-worker", daemon=True)
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        self._dispatcher.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._worker.stop()
+        self._dispatcher.stop()
+        self._thread.join(10)
+        self._dispatcher.join()
+
+    def check(self) -> None:
+        """Raise what ended the worker, so that nobody waits for it."""
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            self._worker.run()
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
+            self._error = error
 
 
-def _watch(session: Session, app: AiJobApp, made: Sequence[UUID], sources: Sequence[Source]) -> None:
+def _watch(
+    session: Session, app: AiJobApp, made: Sequence[UUID], sources: Sequence[Source], daemons: _Daemons
+) -> None:
+    def ended(jobs: Mapping[UUID, JobView]) -> bool:
+        daemons.check()
+        return all(job.is_final for job in jobs.values())
+
     names = {
-        job_id: f"{_TITLES[kind]}: {source.name}"
+        job_id: f"{_TITLES[kind]}: {shortened(source.name)}"
         for job_id, (source, kind) in zip(made, ((s, k) for s in sources for k in _KINDS), strict=True)
     }
     with Watch(session.out, names) as watch:
-        wait_for(app, made, watch)
+        wait_for(app, made, watch, until=ended)
 
 
 def _who_answers(app: AiJobApp) -> str:
