@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from engine.lifecycle.lease import Claim, Lease, Refusal
 from engine.lifecycle.states import TIMED_WAITS
-from registry.job import FINAL_STATUSES, LifecycleStatus, StartReason, WaitKind
+from registry.job import FINAL_STATUSES, StartReason, WaitKind
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What the decision needs to know of a row; ``leased`` and ``due`` were judged by the database's clock."""
 
     id: UUID
@@ -32,9 +31,13 @@ class Candidate:
         return Claim(Lease(self.id, self.epoch + 1), attempt, reason)
 
 
+#: As the row says it.
+_FINAL = frozenset(status.value for status in FINAL_STATUSES)
+
+
 def decide_claim(row: Candidate, *, delivery_no: int) -> StartReason | Refusal:
     """Why a claim of ``row`` for delivery ``delivery_no`` would start, or why it may not."""
-    if LifecycleStatus(row.lifecycle_status) in FINAL_STATUSES:
+    if row.lifecycle_status in _FINAL:
         return Refusal.FINAL
     if delivery_no < row.delivery_no:
         return Refusal.STALE

@@ -13,9 +13,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from engine.lifecycle import candidates
 from engine.lifecycle import statements as sql
+from engine.lifecycle.candidates import ClaimedJob
 from engine.lifecycle.claim_log import ClaimLog
-from engine.lifecycle.claims import Candidate, decide_claim
+from engine.lifecycle.claims import decide_claim
 from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal, by_epoch
 from engine.lifecycle.values import Failure, NewJob
 from outbox.base.clock import DatabaseClock
@@ -75,25 +77,38 @@ class AiJobLifecycleRepository:
     ) -> dict[UUID, Claim | Refusal]:
         """queued, or running without a live lease -> running under a new epoch, for each job that may.
 
+        See :meth:`claim_jobs`, which also reads what a worker needs.
+        """
+        answers = self.claim_jobs(conn, deliveries, worker=worker, lease_ms=lease_ms)
+        return {job_id: a.claim if isinstance(a, ClaimedJob) else a for job_id, a in answers.items()}
+
+    def claim_jobs(
+        self, conn: sa.Connection, deliveries: Mapping[UUID, int], *, worker: str, lease_ms: int
+    ) -> dict[UUID, ClaimedJob | Refusal]:
+        """Claim jobs and read them with their inputs.
+
         ``deliveries`` maps job ids to the delivery number at hand. Answers for every id. The rows are read
         under their locks, decided by :func:`decide_claim`, and written by one update that repeats the whole
         condition; were it ever to disagree, the transaction is rolled back.
         """
-        now = self._clock.us()
-        rows = conn.execute(sql.CANDIDATES, {"ids": list(deliveries), "now_us": now}).all()
-        answers: dict[UUID, Claim | Refusal] = dict.fromkeys(deliveries, Refusal.MISSING)
-        abandoned = []
-        for row in [Candidate(*tuple(found)) for found in rows]:
+        found = candidates.lock(conn, list(deliveries), self._clock)
+        answers: dict[UUID, ClaimedJob | Refusal] = dict.fromkeys(deliveries, Refusal.MISSING)
+        claims, abandoned = [], []
+        for row in [each.candidate for each in found]:
             decision = decide_claim(row, delivery_no=deliveries[row.id])
-            answers[row.id] = decision if isinstance(decision, Refusal) else row.claimed(decision)
-            if row.leased is False and isinstance(decision, StartReason):
+            if isinstance(decision, Refusal):
+                answers[row.id] = decision
+                continue
+            claims.append(row.claimed(decision))
+            if row.leased is False:
                 abandoned.append(Lease(row.id, row.epoch))
         self._claims.end(conn, abandoned, _LEASE_LOST)
+        self._take(conn, claims, worker, lease_ms)
+        answers.update({job.claim.lease.job_id: job for job in candidates.claimed(conn, found, claims, worker)})
         self._name_absent(conn, answers)
-        self._take(conn, [a for a in answers.values() if isinstance(a, Claim)], worker, lease_ms)
         return answers
 
-    def _name_absent(self, conn: sa.Connection, answers: dict[UUID, Claim | Refusal]) -> None:
+    def _name_absent(self, conn: sa.Connection, answers: dict[UUID, ClaimedJob | Refusal]) -> None:
         """Tell rows that are not there from rows that another transaction holds at this moment."""
         absent = [job_id for job_id, answer in answers.items() if answer is Refusal.MISSING]
         if absent:

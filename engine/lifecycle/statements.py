@@ -123,20 +123,6 @@ GIVE_UP_KEY = (
 
 # ------------------------------------------------------------------ claiming
 
-CANDIDATES = (
-    sa.select(
-        _C.id, _C.lifecycle_status, _C.wait_kind, _C.epoch, _C.attempt_count, _C.max_attempts,
-        _C.start_reason, _C.delivery_no,
-        sa.case((_C.lock_until.is_(None), None), (_C.lock_until > moment("now_us"), sa.true()),
-                else_=sa.false()).label("leased"),
-        sa.case((_C.available_at <= moment("now_us"), sa.true()), else_=sa.false()).label("due"),
-    )
-    .where(_C.id.in_(_ids))
-    # Two claimers of one batch lock in the same order; a row that somebody else holds up costs the rest nothing.
-    .order_by(_C.id)
-    .with_for_update(skip_locked=True)
-)  # fmt: skip
-
 PRESENT = sa.select(_C.id).where(_C.id.in_(_ids))
 
 _UNDER_LEASE: dict[str, Any] = {

@@ -14,14 +14,15 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from engine.lifecycle import views
+from engine.lifecycle.candidates import ClaimedJob
 from engine.lifecycle.lease import Claim, Lease, Refusal
 from engine.lifecycle.repository import AiJobLifecycleRepository
-from engine.lifecycle.snapshots import Snapshot, SnapshotRepository
+from engine.lifecycle.snapshots import SnapshotRepository
 from engine.pipeline.work import History, Work
 from outbox.base.db import UnitOfWork
 from outbox.base.telemetry import Telemetry
 from outbox.transports.base import Delivery
-from registry.job import JobView, StartReason
+from registry.job import StartReason
 from registry.queues import QueueSpec
 from registry.registry import JobDefinitionRegistry
 
@@ -48,9 +49,9 @@ class Prepared:
     deferred: list[tuple[Delivery, int]] = field(default_factory=list)
 
 
-_Claimed = tuple[
-    Mapping[UUID, Claim | Refusal], Mapping[UUID, JobView], Mapping[UUID, Snapshot], Mapping[UUID, History]
-]
+_FIRST = History()
+
+_Claimed = tuple[Mapping[UUID, ClaimedJob | Refusal], Mapping[UUID, History]]
 
 
 class Preparer:
@@ -83,18 +84,17 @@ class Preparer:
         if not known:
             return result
         numbers = {job_id: d.ticket.delivery_no for job_id, d in known.items()}
-        answers, jobs, snapshots, histories = self._uow.run(
+        answers, histories = self._uow.run(
             lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
         )
         for job_id, answer in answers.items():
             delivery = known[job_id]
-            if isinstance(answer, Claim):
-                job = jobs[job_id]
+            if isinstance(answer, ClaimedJob):
                 result.claimed.append(
                     Work(
-                        job=job, claim=answer, delivery=delivery, queue=queue,
-                        definition=self._registry.get(job.job_type), snapshot=snapshots.get(job_id),
-                        history=histories.get(job_id, History()),
+                        job=answer.job, claim=answer.claim, delivery=delivery, queue=queue,
+                        definition=self._registry.get(answer.job.job_type), snapshot=answer.snapshot,
+                        history=histories.get(job_id, _FIRST),
                     )
                 )  # fmt: skip
             else:
@@ -121,31 +121,30 @@ class Preparer:
     # -------------------------------------------------------------- the transaction
 
     def _claim(self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
-        answers = self._lifecycle.claim(conn, numbers, worker=self._worker, lease_ms=queue.lease_ms)
-        return self._read(conn, answers)
+        answers = self._lifecycle.claim_jobs(conn, numbers, worker=self._worker, lease_ms=queue.lease_ms)
+        return answers, _histories(conn, answers)
 
     def _landed(self, conn: sa.Connection, numbers: Mapping[UUID, int]) -> _Claimed | None:
         """After a COMMIT without an answer: the claims, when they are stored (CI-9)."""
         held = {
-            job.id: Claim(Lease(job.id, job.epoch), job.attempt_count, _last_reason(conn, job.id))
+            job.id: job
             for job in views.load(conn, list(numbers)).values()
             if job.locked_by == self._worker and not self._in_hand(Lease(job.id, job.epoch))
         }
         if not held:
             return None
-        others = {job_id: Refusal.LEASED for job_id in numbers if job_id not in held}
-        return self._read(conn, {**held, **others})
+        snapshots = self._snapshots.load(conn, list(held))
+        answers: dict[UUID, ClaimedJob | Refusal] = dict.fromkeys(numbers, Refusal.LEASED)
+        for job in held.values():
+            claim = Claim(Lease(job.id, job.epoch), job.attempt_count, _last_reason(conn, job.id))
+            answers[job.id] = ClaimedJob(claim, job, snapshots.get(job.id))
+        return answers, _histories(conn, answers)
 
-    def _read(self, conn: sa.Connection, answers: Mapping[UUID, Claim | Refusal]) -> _Claimed:
-        claimed = {job_id: a for job_id, a in answers.items() if isinstance(a, Claim)}
-        ids = list(claimed)
-        repeated = [job_id for job_id, claim in claimed.items() if claim.lease.epoch > 1]
-        return (
-            answers,
-            views.load(conn, ids),
-            self._snapshots.load(conn, ids),
-            {job_id: _history(conn, job_id) for job_id in repeated},
-        )
+
+def _histories(conn: sa.Connection, answers: Mapping[UUID, ClaimedJob | Refusal]) -> dict[UUID, History]:
+    """What earlier claims left to know; a first claim, the usual one, has none."""
+    repeated = [id_ for id_, a in answers.items() if isinstance(a, ClaimedJob) and a.claim.lease.epoch > 1]
+    return {job_id: _history(conn, job_id) for job_id in repeated}
 
 
 def _history(conn: sa.Connection, job_id: UUID) -> History:

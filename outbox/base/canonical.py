@@ -39,7 +39,7 @@ _PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", "
 def parse(content: bytes | str) -> Any:
     """Read JSON back; ``NaN``, ``Infinity`` and numbers that overflow to it are refused (WL-14)."""
     try:
-        return json.loads(content, parse_constant=_refuse_constant, parse_float=_finite)
+        return _PARSER.decode(content if isinstance(content, str) else content.decode("utf-8"))
     except ValueError as error:
         raise NotCanonicalError(f"not JSON: {type(error).__name__}") from None
     except RecursionError:
@@ -69,6 +69,9 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise NotCanonicalError("a number beyond the range of floats")
     return number
+
+
+_PARSER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _check(value: Any, place: str, depth: int) -> bool:

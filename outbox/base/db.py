@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase
 
 from outbox.base.backoff import exponential
+from outbox.base.drivers import connect_arguments
 from outbox.base.errors import (
     CommitOutcomeUnknown,
     DatabaseContention,
@@ -85,6 +86,8 @@ def create_engine_for(url: str, **options: Any) -> sa.Engine:
         # A database error must not carry a payload into a log.
         "hide_parameters": True,
     }
+    if "connect_args" not in options and (arguments := connect_arguments(parsed)):
+        settings["connect_args"] = arguments
     if parsed.get_backend_name() == "sqlite":
         settings.pop("pool_recycle")
     try:

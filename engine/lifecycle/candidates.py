@@ -1,0 +1,121 @@
+"""The rows a claim looks at, read once: what decides, what the worker is told, and the stored input.
+
+One locking SELECT before the move instead of three reads around it. What the move itself changes is known,
+but for its times, which the database stamps: those alone are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from engine.lifecycle.claims import Candidate
+from engine.lifecycle.lease import Claim
+from engine.lifecycle.models import AiJob, AiJobSnapshot
+from engine.lifecycle.snapshots import Snapshot
+from outbox.base.clock import DatabaseClock, moment
+from outbox.base.keyed import Keyed, one_of
+from registry.job import JobView, LifecycleStatus
+
+_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
+_SNAPSHOT: sa.Table = AiJobSnapshot.__table__  # type: ignore[assignment]
+_C, _S = _JOB.c, _SNAPSHOT.c
+
+#: In the order of Candidate's fields.
+_DECIDING = (
+    _C.id, _C.lifecycle_status, _C.wait_kind, _C.epoch, _C.attempt_count, _C.max_attempts,
+    _C.start_reason, _C.delivery_no,
+    sa.case((_C.lock_until.is_(None), None), (_C.lock_until > moment("now_us"), sa.true()),
+            else_=sa.false()).label("leased"),
+    sa.case((_C.available_at <= moment("now_us"), sa.true()), else_=sa.false()).label("due"),
+)  # fmt: skip
+
+#: What else a view shows and a claim leaves as it is. An open job has no outcome, output, error or end.
+_KEPT = (
+    _C.user_id, _C.job_type, _C.target_type, _C.target_id, _C.queue_name, _C.priority, _C.progress_note,
+    _C.idempotency_key, _C.credential_mode, _C.credential_id, _C.prompt_version, _C.schema_version,
+    _C.output_schema_version, _C.retry_of_job_id, _C.cancel_requested_at, _C.available_at, _C.created_at,
+)  # fmt: skip
+
+#: In the order of Snapshot's fields after the job's id.
+_INPUT = (_S.content, _S.content_hash, _S.schema_version, _S.redaction_version)
+
+_FIRST_KEPT, _FIRST_INPUT = len(_DECIDING), len(_DECIDING) + len(_KEPT)
+
+_CANDIDATES = Keyed(
+    sa.select(*_DECIDING, *_KEPT, *_INPUT)
+    .select_from(_JOB.outerjoin(_SNAPSHOT, _S.job_id == _C.id))
+    .where(one_of(_C.id))
+    # Two claimers of one batch lock in the same order; a row that somebody else holds up costs the rest nothing.
+    .order_by(_C.id)
+    .with_for_update(of=_JOB, skip_locked=True)
+)
+
+_TIMES = Keyed(sa.select(_C.id, _C.started_at, _C.lock_until).where(one_of(_C.id)))
+
+
+class ClaimedJob(NamedTuple):
+    """A job that has just been claimed, with its input (None where the snapshot is missing)."""
+
+    claim: Claim
+    job: JobView
+    snapshot: Snapshot | None
+
+
+class Found(NamedTuple):
+    """A locked row."""
+
+    candidate: Candidate
+    row: Sequence[Any]
+
+
+def lock(conn: sa.Connection, job_ids: Sequence[UUID], clock: DatabaseClock) -> list[Found]:
+    """Lock and read those of ``job_ids`` that exist and that nobody else has locked."""
+    rows = _CANDIDATES.fetch(conn, job_ids, now_us=clock.us()) if job_ids else []
+    return [Found(Candidate._make(row[:_FIRST_KEPT]), row) for row in rows]
+
+
+def claimed(
+    conn: sa.Connection, found: Sequence[Found], claims: Sequence[Claim], worker: str
+) -> list[ClaimedJob]:
+    """The jobs as they are after ``claims`` of ``worker``, which this transaction has just written."""
+    if not claims:
+        return []
+    rows = {row.candidate.id: row for row in found}
+    times = _TIMES.fetch(conn, [claim.lease.job_id for claim in claims])
+    stamped = {job_id: (started_at, lock_until) for job_id, started_at, lock_until in times}
+    return [
+        ClaimedJob(claim, _view(claim, rows[job_id], worker, *stamped[job_id]), _snapshot(rows[job_id]))
+        for claim in claims
+        for job_id in [claim.lease.job_id]
+    ]
+
+
+def _view(claim: Claim, found: Found, worker: str, started_at: datetime, lock_until: datetime) -> JobView:
+    (
+        user_id, job_type, target_type, target_id, queue_name, priority, note, key, mode, credential_id,
+        prompt_version, schema_version, output_version, retry_of, cancel_at, available_at, created_at,
+    ) = found.row[_FIRST_KEPT:_FIRST_INPUT]  # fmt: skip
+    return JobView(
+        id=claim.lease.job_id, user_id=user_id, job_type=job_type, target_type=target_type, target_id=target_id,
+        queue_name=queue_name, priority=priority, lifecycle_status=LifecycleStatus.RUNNING, wait_kind=None,
+        outcome=None, progress=0, progress_note=note, attempt_count=claim.attempt_no,
+        max_attempts=found.candidate.max_attempts, epoch=claim.lease.epoch, delivery_no=found.candidate.delivery_no,
+        idempotency_key=key, credential_mode=mode, credential_id=credential_id, prompt_version=prompt_version,
+        schema_version=schema_version, output_schema_version=output_version, output_hash=None, error_code=None,
+        public_error_message=None, internal_error_message=None, retry_of_job_id=retry_of,
+        cancel_requested_at=cancel_at, available_at=available_at, created_at=created_at, started_at=started_at,
+        finished_at=None, lock_until=lock_until, locked_by=worker,
+    )  # fmt: skip
+
+
+def _snapshot(found: Found) -> Snapshot | None:
+    content, digest, schema_version, redaction_version = found.row[_FIRST_INPUT:]
+    if digest is None:
+        return None
+    content = None if content is None else bytes(content)
+    return Snapshot(found.candidate.id, content, bytes(digest), schema_version, redaction_version)
