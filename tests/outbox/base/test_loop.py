@@ -78,8 +78,8 @@ def test_no_error_ends_a_loop(loops: list[Loop], caplog: pytest.LogCaptureFixtur
 
     assert loop.join(0) is False
     assert [record.getMessage() for record in caplog.records] == [
-        "test: ValueError: one",
-        "test: RuntimeError: two",
+        "test failed: ValueError",
+        "test failed: RuntimeError",
     ]
 
 
