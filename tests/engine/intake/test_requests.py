@@ -89,16 +89,16 @@ class TestCancelling:
             pytest.skip("one writer at a time")
         other = make_world()
         lease = world.claimed()
-        done = threading.Event()
+        thread = threading.Thread(target=lambda: park(other, lease))
 
         def park_meanwhile() -> None:
-            thread = threading.Thread(target=lambda: (park(other, lease), done.set()))
             thread.start()
             # With the row locked the park comes second, and that is fine too.
-            done.wait(0.5)
+            thread.join(0.5)
 
         with after_statement(world.engine, "cancel_requested_at=coalesce", park_meanwhile):
             after = world.app.jobs.request_cancel(lease.job_id)
+        thread.join()
 
         assert after.cancel_requested_at is not None
 
