@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from engine.providers.offline.english.pronouns import Antecedent
-from engine.providers.offline.english.tokens import is_verb, tokenize
+from engine.providers.offline.english.tokens import Token, is_verb
 from engine.providers.offline.english.words import STOP_WORDS, section
 from engine.providers.offline.facts import GAP, Fact, Span
 from engine.providers.offline.sentences import Sentence
@@ -32,21 +33,32 @@ _MOST: Final = 4
 _SHARE: Final = 0.75
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A statement with its tokens."""
+
+    text: str
+    tokens: list[Token]
+
+
 def gaps(
-    sentence: Sentence, said: str, spans: Sequence[Span], before: Antecedent | None
+    sentence: Sentence, said: Said, spans: Sequence[Span], before: Antecedent | None, least: float
 ) -> Iterator[Fact]:
-    """The best gaps of a statement; ``before`` is what its first word stands for, where known."""
+    """The best gaps of a statement that weigh at least ``least``.
+
+    ``before`` is what the first word of the statement stands for, where that is known.
+    """
     quality = _quality(sentence, said, resolved=before is not None)
-    ranked = sorted(spans, key=lambda span: -_weight(span, said))
+    ranked = sorted(spans, key=lambda span: -_weight(span, said.text))
     for span in ranked[:_MOST]:
-        front = gap(said, span)
+        weight = _SHARE * _weight(span, said.text) + quality
+        front = gap(said.text, span) if weight >= least else None
         if front is not None and before is not None:
             front = _with_owner(front, before)
-        if front is None:
-            continue
-        ended = front if front[-1:] in ".!" else f"{front}."
-        weight = _SHARE * _weight(span, said) + quality
-        yield Fact(sentence, ended, span.of(said), span.kind, weight, is_cloze=True)
+        if front is not None:
+            ended = front if front[-1:] in ".!" else f"{front}."
+            answer = span.of(said.text)
+            yield Fact(sentence, ended, answer, span.kind, weight, is_cloze=True)
 
 
 def _weight(span: Span, text: str) -> float:
@@ -89,10 +101,10 @@ def _with_owner(front: str, before: Antecedent) -> str | None:
     return f"[{resolved[: len(resolved) - len(rest)]}]{rest}"
 
 
-def _quality(sentence: Sentence, text: str, *, resolved: bool) -> float:
+def _quality(sentence: Sentence, said: Said, *, resolved: bool) -> float:
     """How well a sentence stands alone; 0 is best."""
+    text, tokens = said.text, said.tokens
     size = len(text.split())
-    tokens = tokenize(text)
     faults = (
         (1.8, not resolved and _UNCLEAR.match(text)),
         (0.9, _ELSEWHERE.search(text)),

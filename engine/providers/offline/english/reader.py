@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Final
 
 from engine.providers.offline.english.asking import Question
 from engine.providers.offline.english.clauses import Clause, parse
-from engine.providers.offline.english.gaps import TALK, gaps
+from engine.providers.offline.english.gaps import TALK, Said, gaps
 from engine.providers.offline.english.glossary import acronyms, entry, meaning_of
 from engine.providers.offline.english.pronouns import Antecedent
 from engine.providers.offline.english.questions import questions
@@ -24,6 +25,9 @@ from engine.providers.offline.sentences import Sentence
 #: A question with one of these asks about somebody who is not in it.
 _SOMEBODY: Final = re.compile(r"\b(?:he|she|they|him|them|it|this|these)\b", re.I)
 _ARTICLE: Final = re.compile(r"^(?:the|an?|any) ", re.I)
+#: In a text of more sentences than this, gaps that weigh less than this are not even made.
+_MANY: Final = 200
+_LEAST: Final = 0.2
 #: Words that a question is better without.
 _LONG: Final = 22
 
@@ -50,6 +54,8 @@ class EnglishReader:
         self._lines = [_Line.of(sentence) for sentence in sentences]
         self._vocabulary = Vocabulary(sentences, [line.tokens for line in self._lines], title)
         self._spans: dict[int, list[Span]] = {}
+        # A long text has enough good gaps; a short one may need its weak ones.
+        self._least = _LEAST if len(self._lines) > _MANY else -math.inf
 
     def facts(self) -> list[Fact]:
         """Every fact found, in the order of the text."""
@@ -95,7 +101,13 @@ class EnglishReader:
         if clause is not None and not TALK.search(said):
             asked = questions(clause, self._vocabulary)
             facts += [self._asked(sentence, clause, question) for question in asked]
-        facts += gaps(sentence, said, self._spans_of(line), before if resolved else None)
+        facts += gaps(
+            sentence,
+            Said(said, line.tokens),
+            self._spans_of(line),
+            before if resolved else None,
+            self._least,
+        )
         if resolved:
             return facts, before
         after = Antecedent.of(clause, self._vocabulary) if clause is not None else None
