@@ -38,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return _reader_has_gone()
         return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:  # noqa: BLE001 - this is the edge
         return session.fail(error)
