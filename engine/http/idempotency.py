@@ -24,8 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine.http.bodies import job_status
 from engine.http.edge import Edge
 from engine.http.errors import RequestTooLarge
-from engine.http.keyed import KEYED, KeyedCall, Render, problems
+from engine.http.keyed import KEYED, KeyedCall
 from engine.http.problem import describe
+from engine.http.rendering import Render, problems
 from engine.idempotency.errors import (
     IdempotencyAnswerNotKept,
     IdempotencyInProgress,
@@ -97,7 +98,8 @@ class IdempotencyMiddleware:
     async def _claim(self, scope: Scope, key: str, body: bytes) -> KeyedCall | Answer:
         """The right to run, or the answer of the request that had it. Raises what the client is refused with."""
         principal = await self._gate.identify(HTTPConnection(scope))
-        path = scope.get("root_path", "") + scope["path"]
+        # With a prefix of its own, where it has one (ASGI).
+        path = scope["path"]
         request = KeyedRequest(
             caller=principal.subject,
             route=f"{scope['method']} {path}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -17,8 +16,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.http.problem import Answerable, describe
-from engine.http.routes import REQUEST_ID
+from engine.http.problem import describe
+from engine.http.rendering import Render, problems
 from engine.idempotency.errors import IdempotencyInProgress
 from engine.idempotency.guard import Replay
 from engine.idempotency.record import Answer, Claim, kept
@@ -31,17 +30,9 @@ KEYED: Final = "aijobs.keyed"
 #: How often, and how long apart in seconds, an answer that could not be stored is tried again afterwards.
 _LATE_TRIES, _LATE_PAUSE_S = 20, 3.0
 
-#: Says what a refused client is sent.
-Render = Callable[[Scope, Answerable], Response]
-
 _log = logging.getLogger("aijobs.http.idempotency")
 #: Stores that go on after their request, kept from being collected.
 _late: set[asyncio.Task[None]] = set()
-
-
-def problems(scope: Scope, answer: Answerable) -> Response:
-    """Refusals as RFC 9457 problems."""
-    return answer.response(scope.get(REQUEST_ID))
 
 
 class KeyedCall:

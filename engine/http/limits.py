@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.http.errors import RateLimited, RequestTooLarge
 from engine.http.problem import describe
+from engine.http.rendering import Render, problems
 
 #: Callers remembered at most; the one that was quiet longest is forgotten first.
 _CALLERS: Final = 20_000
@@ -60,17 +62,20 @@ class RateLimiter:
 class BodyLimit:
     """ASGI middleware: a body over ``limit`` bytes is refused with 413, by its announced length or as it comes."""
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(self, app: ASGIApp, limit: int, render: Render = problems) -> None:
         self._app = app
         self._limit = limit
+        self._render = render
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif _announced(scope) > self._limit:
-            await describe(_too_large(self._limit)).response()(scope, receive, send)
+            return
+        refusal = self._render(scope, describe(_too_large(self._limit)))
+        if _announced(scope) > self._limit:
+            await refusal(scope, receive, send)
         else:
-            await _Counted(self._limit, receive, send).run(self._app, scope)
+            await _Counted(self._limit, receive, send).run(self._app, scope, refusal)
 
 
 class _Counted:
@@ -87,14 +92,14 @@ class _Counted:
     def _over(self) -> bool:
         return self._taken > self._limit
 
-    async def run(self, app: ASGIApp, scope: Scope) -> None:
+    async def run(self, app: ASGIApp, scope: Scope, refusal: Response) -> None:
         try:
             await app(scope, self._counted, self._noted)
         except RequestTooLarge:
             if self._started or not self._over:
                 raise
         if self._over and not self._started:
-            await describe(_too_large(self._limit)).response()(scope, self._receive, self._send)
+            await refusal(scope, self._receive, self._send)
 
     async def _counted(self) -> Message:
         message = await self._receive()

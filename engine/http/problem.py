@@ -194,13 +194,11 @@ def _seconds_left(details: Mapping[str, Any]) -> int:
 
 
 def _extra(error: AiJobsError) -> dict[str, Any]:
-    extra: dict[str, Any] = {}
-    job_id = error.details.get("job_id")
-    if job_id is not None and isinstance(error, IdempotencyError | CreateError | JobStateError):
-        extra["job_id"] = str(job_id)
-    if error.details.get("errors"):
-        extra["errors"] = error.details["errors"]
-    return extra
+    if not isinstance(error, IdempotencyError | CreateError | JobStateError | HttpError):
+        return {}
+    told = {name: error.details.get(name) for name in ("job_id", "param", "errors")}
+    found = {name: value for name, value in told.items() if value}
+    return found | ({"job_id": str(found["job_id"])} if "job_id" in found else {})
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.http.routes import REQUEST_ID
+from engine.http.rendering import REQUEST_ID
 from outbox.base.ids import new_id
 
 _SOUND: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}")

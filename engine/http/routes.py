@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -22,10 +22,8 @@ from engine.http.errors import (
     RequestTooLarge,
 )
 from engine.http.problem import Answerable, describe, validation_errors
+from engine.http.rendering import REQUEST_ID
 from registry.errors import AiJobsError
-
-#: Where the request's id stands in the scope, once somebody has given it one.
-REQUEST_ID: Final = "aijobs.request_id"
 
 _log = logging.getLogger("aijobs.http")
 

@@ -17,6 +17,8 @@ from outbox.base.telemetry import Telemetry
 
 #: Time between two batches, in seconds: what a reader can see as "at once".
 _GAP_S = 0.05
+#: The thread ends when nothing came for this long, in seconds.
+_REST_S = 5.0
 #: Characters that wait at most for one job while the database is away; more is dropped.
 _BACKLOG_CHARS = 1_000_000
 
@@ -29,7 +31,7 @@ _Key = tuple[UUID, int]
 
 
 class StreamWriter:
-    """One for a process. Start-up costs nothing: the thread begins with the first piece."""
+    """One for a process. Its thread begins with a piece and ends when none has come for a while."""
 
     def __init__(self, uow: UnitOfWork, store: StreamStore, telemetry: Telemetry) -> None:
         self._uow = uow
@@ -75,8 +77,10 @@ class StreamWriter:
     def _run(self) -> None:
         while True:
             with self._news:
-                self._news.wait_for(lambda: self._waiting or self._closed)
-                if self._closed:
+                self._news.wait_for(lambda: self._waiting or self._closed, timeout=_REST_S)
+                if self._closed or not self._waiting:
+                    # The next piece starts another one.
+                    self._thread = None
                     return
                 batch, self._waiting = self._waiting, {}
                 numbered = {key: self._number(key, pieces) for key, pieces in batch.items()}
