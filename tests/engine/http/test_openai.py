@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -10,13 +11,19 @@ from typing import Any
 import httpx
 import openai
 import pytest
+import sqlalchemy as sa
 from openai.types.chat import ChatCompletion
 
 from engine.app import AiJobApp
 from engine.config import HttpSettings
 from engine.lifecycle import views
+from engine.lifecycle.outputs import Output
+from outbox.base.canonical import canonical_bytes, sha256
 from outbox.base.clock import DatabaseClock
+from registry.catalog.chat_completion import ChatCompletionOutput
 from tests.engine.http.conftest import MakeWorld, World, settings_for, token_of
+from tests.engine.http.test_events import show
+from tests.engine.http.test_jobs import start
 from tests.support.daemons import Daemons
 from tests.support.fake_openai import (
     Exchange,
@@ -25,6 +32,7 @@ from tests.support.fake_openai import (
     silent,
     status,
 )
+from tests.support.wait import eventually
 
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 MakeChat = Callable[..., World]
@@ -178,8 +186,6 @@ def test_answer_recovered_from_the_job_has_the_same_bytes(
 
 def _forget_the_answer(world: World) -> None:
     """As if the process had died between the job's end and its note of the answer."""
-    import sqlalchemy as sa
-
     with world.app.database.begin() as conn:
         conn.execute(
             sa.text(
@@ -247,8 +253,6 @@ class Hold:
         self.gate = threading.Event()
 
     async def reply(self, exchange: Exchange) -> None:
-        import asyncio
-
         self.entered.set()
         await asyncio.to_thread(self.gate.wait, 60)
         await answer()(exchange)
@@ -537,8 +541,6 @@ class Steps:
         self._had.release()
 
     async def reply(self, exchange: Exchange) -> None:
-        import asyncio
-
         head = {"Content-Type": "text/event-stream", "Connection": "close"}
         await exchange.head(200, head)
         base: dict[str, Any] = {
@@ -638,3 +640,90 @@ def test_curl_can_read_the_raw_stream(chat: World, provider: FakeOpenAI) -> None
     assert got.headers["content-type"].startswith("text/event-stream")
     assert all(line.startswith("data: ") for line in lines)
     assert lines[-1] == "data: [DONE]"
+
+
+# -- take-overs, by hand: no worker, the test is both of them
+
+
+def streamed_job(world: World) -> Any:
+    """The newest job, and its claim by a first worker."""
+    found = eventually(lambda: world.app.uow.read(lambda conn: views.page(conn, views.JobFilter())))
+    return found[0], start(world, found[0])
+
+
+def finish(world: World, job: Any, lease: Any, content: str) -> None:
+    stored = canonical_bytes(ChatCompletionOutput(content=content).model_dump(mode="json"))
+
+    def unit(conn: sa.Connection) -> None:
+        output = Output(stored, sha256(stored), "1", "1", 30)
+        world.app.outputs.insert(conn, [(job.id, output)])
+        assert world.app.lifecycle.mark_succeeded(conn, [lease]) == 1
+
+    world.app.uow.run(unit)
+
+
+class StreamReader:
+    """Reads a stream on a thread, piece by piece."""
+
+    def __init__(self, client: openai.OpenAI) -> None:
+        self.text = ""
+        self.error: openai.APIError | None = None
+        self._thread = threading.Thread(target=self._read, args=(client,))
+        self._thread.start()
+
+    def _read(self, client: openai.OpenAI) -> None:
+        stream = client.chat.completions.create(
+            model="fake-1", messages=HELLO, stream=True, extra_headers=key()
+        )
+        try:
+            for chunk in stream:
+                self.text += chunk.choices[0].delta.content or ""
+        except openai.APIError as error:
+            self.error = error
+
+    def has(self, text: str) -> None:
+        eventually(lambda: self.text == text, message=lambda: repr(self.text))
+
+    def ended(self) -> None:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("second", "committed", "read", "code"),
+    [
+        ("Once upon a", "Once upon a time", "Once upon a time", None),
+        ("There was", "There was a time", "Once ", "stream_restarted"),
+    ],
+)
+def test_take_over_continues_the_stream_or_ends_it_and_never_mixes_answers(
+    make_chat: MakeChat,
+    migrated_url: str,
+    clock: DatabaseClock,
+    second: str,
+    committed: str,
+    read: str,
+    code: str | None,
+) -> None:
+    world = make_chat(migrated_url, worker=False, chat_wait_ms=30_000)
+    with client_of(world) as client:
+        reader = StreamReader(client)
+        job, lease = streamed_job(world)
+        show(world, job, lease.epoch, "Once ")
+        reader.has("Once ")
+        clock.advance(120_000)
+        job = world.app.jobs.get(job.id)
+        lease = start(world, job)
+        show(world, job, lease.epoch, second)
+        if code is None:
+            reader.has(second)
+        finish(world, job, lease, committed)
+        reader.ended()
+
+        assert reader.text == read
+        assert (None if reader.error is None else reader.error.code) == code
+        again = client.chat.completions.create(
+            model="fake-1", messages=HELLO, stream=True, extra_headers=key()
+        )
+        assert text_of(again) == committed
+    assert jobs_of(world) == 1
