@@ -7,6 +7,7 @@ is sorted by reason: nothing to do, or later; none of it is an error (WL-9, OB-7
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -33,6 +34,9 @@ MISSING_MS = 5_000
 MISSING_LOOKS = 3
 #: Deliveries that are too early come again after this, in ms; their own time is in the database.
 NOT_DUE_MS = 1_000
+
+#: Pauses before a row that another transaction holds is looked at again, in s.
+BUSY_PAUSES_S = (0.005, 0.02)
 
 #: Refusals after which the ticket has done its work.
 _NOTHING_TO_DO = frozenset({Refusal.FINAL, Refusal.STALE, Refusal.WAITING, Refusal.EXHAUSTED})
@@ -84,9 +88,7 @@ class Preparer:
         if not known:
             return result
         numbers = {job_id: d.ticket.delivery_no for job_id, d in known.items()}
-        answers, histories = self._uow.run(
-            lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
-        )
+        answers, histories = self._claim_patiently(queue, numbers)
         for job_id, answer in answers.items():
             delivery = known[job_id]
             if isinstance(answer, ClaimedJob):
@@ -119,6 +121,23 @@ class Preparer:
             result.deferred.append((delivery, MISSING_MS if refusal is Refusal.MISSING else NOT_DUE_MS))
 
     # -------------------------------------------------------------- the transaction
+
+    def _claim_patiently(self, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
+        """Claim, and look again at rows that somebody held: mostly the dispatcher, marking this very delivery."""
+        answers, histories = self._claim_once(queue, numbers)
+        for pause_s in BUSY_PAUSES_S:
+            busy = {job_id: numbers[job_id] for job_id, answer in answers.items() if answer is Refusal.BUSY}
+            if not busy:
+                break
+            time.sleep(pause_s)
+            later, told = self._claim_once(queue, busy)
+            answers, histories = {**answers, **later}, {**histories, **told}
+        return answers, histories
+
+    def _claim_once(self, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
+        return self._uow.run(
+            lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
+        )
 
     def _claim(self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
         answers = self._lifecycle.claim_jobs(conn, numbers, worker=self._worker, lease_ms=queue.lease_ms)

@@ -49,6 +49,8 @@ MAX_FINISHING = 512
 HAND_BACK_S = 10.0
 #: How often Redis is asked for cancel hints of running jobs, in ms.
 WATCH_MS = 1_000
+#: How often Redis is asked for ended executions and due deferred tickets, in ms.
+RECOVERY_MS = 1_000
 
 
 class WorkerProcess:
@@ -274,11 +276,11 @@ class WorkerProcess:
 
     def _start_loops(self, heartbeat: Heartbeat) -> list[Loop]:
         interval = min(queue.heartbeat_ms for queue in self._queues)
-        shortest = min(queue.lease_ms for queue in self._queues)
         loops = [
             Loop("heartbeat", heartbeat.run_once, interval_ms=interval),
             Loop("watch", heartbeat.watch, interval_ms=WATCH_MS),
-            Loop("recovery", self._recover, interval_ms=max(1_000, shortest // 2)),
+            # Also what brings deferred deliveries back, whose waits begin at a second.
+            Loop("recovery", self._recover, interval_ms=RECOVERY_MS),
             Loop("upkeep", self._upkeep.run_once, interval_ms=self._upkeep_ms),
         ]
         for loop in loops:
