@@ -150,9 +150,10 @@ def _dead(c: Circumstances) -> Explanation | None:
     event = c.delivery
     if event is None or event.status not in (EventStatus.DEAD, EventStatus.DISCARDED):
         return None
+    reason = event.last_error or "no reason is kept"
     return Explanation(
         code=Why.OUTBOX_DEAD,
-        sentence=f"its delivery was given up after {event.attempt_count} tries ({event.last_error})",
+        sentence=f"its delivery was given up after {event.attempt_count} tries ({reason})",
         command=f"aijobs outbox redeliver {event.id}",
         needs_person=True,
     )
@@ -164,7 +165,7 @@ def _pending(c: Circumstances) -> Explanation | None:
         return None
     since = c.now - event.available_at
     if since < timedelta(0):
-        sentence = f"Redis refused its ticket {event.attempt_count} times ({event.last_error})"
+        sentence = f"Redis refused its ticket {event.attempt_count} times ({event.last_error or 'no reason is kept'})"
         return Explanation(
             code=Why.OUTBOX_BACKOFF, sentence=sentence, next_step="it is put again", at=event.available_at
         )

@@ -218,5 +218,5 @@ def _delivery(job: JobView, number: int) -> NewEvent:
         queue_name=job.queue_name,
         priority=job.priority,
         delivery_no=number,
-        score_ms=int(job.created_at.timestamp() * 1000),
+        score_ms=int(max(job.created_at, job.available_at).timestamp() * 1000),
     )
