@@ -4,6 +4,7 @@
     models ........ ai_job, its snapshot, output and claims
     lease ......... a worker's right to a job: the fence of every later write
     claims ........ may this job be claimed, and why: a pure decision
+    candidates .... the rows a claim looks at, read once
     claim_log ..... every start of a job, and how it ended
     repository .... AiJobLifecycleRepository: one method per move, each in its caller's transaction
     snapshots ..... the stored input;   outputs ... the stored result

@@ -13,7 +13,7 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -81,17 +81,20 @@ class Executor:
         return content
 
 
-async def _within(limit_s: float, resolved: Resolved, attempt: Awaitable[Produced]) -> Produced:
+async def _within(limit_s: float, resolved: Resolved, attempt: Coroutine[Any, Any, Produced]) -> Produced:
     """Wait for the attempt, the deadline or an abort, whichever comes first."""
+    loop = asyncio.get_running_loop()
     switch = resolved.work.switch
-    task: asyncio.Future[Any] = asyncio.ensure_future(attempt)
-    stopped: asyncio.Future[Any] = switch.waiter()
+    task = loop.create_task(attempt)
+    # One future for all three: asyncio.wait would cost more than a short attempt.
+    over = switch.waiter()
+    task.add_done_callback(lambda _task: None if over.done() else over.set_result(None))
+    deadline = loop.call_later(limit_s, switch.trip, Abort.TIMEOUT)
     try:
-        await asyncio.wait({task, stopped}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        await over
         if task.done():
             return _result(task)
         reason = switch.reason or Abort.TIMEOUT
-        switch.trip(reason)
         task.cancel()
         # One that swallows the cancellation is left behind: its writes are fenced, its slot is not.
         await asyncio.wait({task}, timeout=CLEAN_UP_S)
@@ -99,6 +102,7 @@ async def _within(limit_s: float, resolved: Resolved, attempt: Awaitable[Produce
             raise JobTimeout(f"the attempt took longer than {limit_s * 1000:.0f} ms")
         raise Aborted(reason)
     finally:
+        deadline.cancel()
         if not task.done():
             task.add_done_callback(_forget)
         elif not task.cancelled():
