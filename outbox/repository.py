@@ -18,6 +18,7 @@ from outbox.base.clock import DatabaseClock, epoch_ms, moment, stamp
 from outbox.base.ids import new_id
 from outbox.base.keyed import Keyed, one_of, words
 from outbox.base.prepared import Prepared
+from outbox.base.unindexed import unindexed
 from outbox.events import ClaimedDelivery, ClaimedEvent, EventType, NewEvent
 from outbox.models import OutboxEvent
 from outbox.scores import Score, score_expression
@@ -27,6 +28,8 @@ E = TypeVar("E", ClaimedEvent, ClaimedDelivery)
 
 _EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
 _C = _EVENT.c
+#: The state as a condition of changes by key; the index on it belongs to the queries.
+_STATUS = unindexed(_C.status)
 
 _INSERT = RowInsert(
     _EVENT,
@@ -77,7 +80,7 @@ _DUE_DELIVERIES = Prepared(_due(_DELIVERY, _C.event_type == EventType.ENQUEUE))
 
 _TAKE = Keyed(
     sa.update(_EVENT)
-    .where(one_of(_C.id), _C.status == EventStatus.PENDING)
+    .where(one_of(_C.id), _STATUS == EventStatus.PENDING)
     .values(
         status=EventStatus.PROCESSING.value,
         claim_token=sa.bindparam("token", type_=_C.claim_token.type),
@@ -94,7 +97,7 @@ _TAKEN = Keyed(
 
 _HELD = (
     one_of(_C.id),
-    _C.status == EventStatus.PROCESSING,
+    _STATUS == EventStatus.PROCESSING,
     _C.claim_token == sa.bindparam("held_token", type_=_C.claim_token.type),
 )
 
@@ -139,7 +142,7 @@ _REFUSE = Keyed(
 _EXPIRED = (
     sa.select(_C.id)
     .where(_C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
-    .order_by(_C.id)
+    # In no order: by id the server might walk the whole table instead of the few rows in this state.
     .limit(sa.bindparam("limit"))
     # A dispatcher that stands still while it marks its batch keeps nobody else's from being released.
     .with_for_update(skip_locked=True)
@@ -147,7 +150,7 @@ _EXPIRED = (
 
 _RELEASE = Keyed(
     sa.update(_EVENT)
-    .where(one_of(_C.id), _C.status == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
+    .where(one_of(_C.id), _STATUS == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
     .values(status=EventStatus.PENDING.value, **_FREED)
 )
 
@@ -156,7 +159,7 @@ _OBSOLETE = Keyed(
     .where(
         one_of(_C.aggregate_id),
         _C.event_type == sa.bindparam("enqueue"),
-        _C.status.in_(words(EventStatus.PENDING, EventStatus.DEAD)),
+        _STATUS.in_(words(EventStatus.PENDING, EventStatus.DEAD)),
     )
     .values(status=EventStatus.OBSOLETE.value)
 )
@@ -181,7 +184,7 @@ _PRUNABLE = (
     .limit(sa.bindparam("limit"))
 )
 
-_PRUNE = Keyed(sa.delete(_EVENT).where(one_of(_C.id), _C.status == sa.bindparam("status")))
+_PRUNE = Keyed(sa.delete(_EVENT).where(one_of(_C.id), _STATUS == sa.bindparam("status")))
 
 
 class OutboxRepository:
@@ -278,7 +281,7 @@ class OutboxRepository:
         Reads ids first and updates by primary key in order, so that it meets no dispatcher crosswise (OB-8).
         """
         parameters = {"expired_us": self._clock.us(-ttl_ms)}
-        ids = list(conn.execute(_EXPIRED, parameters | {"limit": limit}).scalars())
+        ids = sorted(conn.execute(_EXPIRED, parameters | {"limit": limit}).scalars())
         return _RELEASE.execute(conn, ids, **parameters) if ids else 0
 
     # -------------------------------------------------------------- jobs that end, operators, retention

@@ -18,6 +18,7 @@ from engine.lifecycle.values import BIRTH, NewJob
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import moment, stamp
 from outbox.base.keyed import Keyed, one_of, pair_of, words
+from outbox.base.unindexed import unindexed
 from registry.job import LifecycleStatus, StartReason
 
 _JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
@@ -306,7 +307,7 @@ LOOK_LATER = Keyed(
         one_of(_C.id),
         _C.lifecycle_status.in_(_OPEN),
         _C.lock_until.is_(None),
-        _C.upkeep_at <= moment("now_us"),
+        unindexed(_C.upkeep_at) <= moment("now_us"),
     )
     .values(upkeep_at=stamp("look_us"))
 )

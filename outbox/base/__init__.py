@@ -8,6 +8,7 @@
     bulk ........ many rows in one INSERT, compiled once
     canonical ... one byte string per JSON value (RFC 8785), and digests
     documents ... from a validated model to those bytes
+    unindexed ... a column that may narrow a change by key and must not choose its way
     ids ......... UUIDv7, made before the insert
     loop ........ a loop is one round plus a runner
     backoff ..... growing waits with jitter, as a pure function

@@ -106,3 +106,25 @@ def test_round_of_upkeep_goes_on_after_a_job_that_cannot_be_healed(
 
     assert [e.delivery_no for e in world.deliveries(other.job_id)] == [1, 2]
     assert world.count("upkeep.failed") == 1
+
+
+def test_open_transaction_of_a_creator_holds_up_no_other_job(world: World) -> None:
+    """Where changes by key walked over the pending events, they would wait for this one's end (OB-6)."""
+    for _ in range(3):
+        world.app.jobs.create_jobs([world.request() for _ in range(100)])
+    world.dispatch()
+    world.work(concurrency=200)
+    with world.engine.begin() as conn:
+        statement = {"mariadb": "ANALYZE TABLE outbox_event", "postgresql": "ANALYZE outbox_event"}
+        conn.exec_driver_sql(statement[conn.dialect.name])
+    jobs = [world.create() for _ in range(64)]
+
+    with world.engine.connect() as conn:
+        world.create(session=conn)
+        world.dispatch()
+        world.work(concurrency=64)
+        world.upkeep()
+
+        assert {world.job(job.id).lifecycle_status for job in jobs} == {"succeeded"}
+        assert not world.count("finish.batch_split"), "the results had to wait for the open transaction"
+        conn.rollback()
