@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from uuid import uuid4
-
 import pytest
 import sqlalchemy as sa
 
 from outbox.transports.base import Ticket
-from registry.definition import JobDefinition
 from tests.support.wait import eventually
-from tests.support.world import LEASE_S, QUEUE, World
+from tests.support.world import QUEUE, World
 
 
 def ticket(job_id: object, *, job_type: str = "synthetic", delivery_no: int = 1) -> Ticket:
