@@ -280,7 +280,8 @@ def test_every_state_has_an_answer_that_can_be_printed(**drawn: Any) -> None:
         )
     )  # fmt: skip
 
-    assert found.sentence and "None" not in found.sentence
+    assert found.sentence
+    assert "None" not in found.sentence
     ended_job = subject.is_final
     assert (found.code.value in ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "INDETERMINATE")) == ended_job
     if found.at is not None and not ended_job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from uuid import uuid4
 
 import pytest
@@ -133,7 +134,7 @@ def test_the_timeline_tells_the_way_of_a_job_in_order(world: World, inspector: J
     answered = moments[4].detail
     assert (answered["inputTokens"], answered["outputTokens"], answered["errorCode"]) == (3, 5, None)
     assert moments[-1].detail["artifacts"] == {"flashcard": 1}
-    assert all(before.at <= after.at for before, after in zip(moments, moments[1:], strict=False))
+    assert all(before.at <= after.at for before, after in itertools.pairwise(moments))
 
 
 def test_the_timeline_tells_failed_attempts_apart(world: World, inspector: JobInspector) -> None:
