@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from outbox.base.bulk import RowInsert
 from outbox.base.canonical import canonical_bytes
 from outbox.base.clock import DatabaseClock, epoch_ms, moment, stamp
-from outbox.base.ids import new_id
+from outbox.base.ids import HOST_SKEW_MS, id_of_moment, new_id
 from outbox.base.keyed import Keyed, one_of, words
 from outbox.base.prepared import Prepared
 from outbox.base.unindexed import unindexed
@@ -178,9 +178,15 @@ _DISCARD = (
     .values(status=EventStatus.DISCARDED.value, last_error=sa.bindparam("reason"))
 )
 
+#: From the oldest id up: ids begin with a host's clock, so this bounds the walk; the database's time decides.
 _PRUNABLE = (
     sa.select(_C.id)
-    .where(_C.status == sa.bindparam("status"), _C.created_at < moment("before_us"))
+    .where(
+        _C.id < sa.bindparam("bound", type_=_C.id.type),
+        _STATUS == sa.bindparam("status"),
+        _C.created_at < moment("before_us"),
+    )
+    .order_by(_C.id)
     .limit(sa.bindparam("limit"))
 )
 
@@ -301,6 +307,10 @@ class OutboxRepository:
 
     def prune(self, conn: sa.Connection, status: EventStatus, *, older_ms: int, limit: int = 500) -> int:
         """Delete up to ``limit`` events of a settled ``status`` created more than ``older_ms`` ago (OB-11)."""
-        parameters = {"status": status.value, "before_us": self._clock.us(-older_ms), "limit": limit}
-        ids = sorted(conn.execute(_PRUNABLE, parameters).scalars())
+        oldest_kept = self._clock.read(conn).timestamp() * 1000 - older_ms
+        parameters = {
+            "status": status.value, "before_us": self._clock.us(-older_ms), "limit": limit,
+            "bound": id_of_moment(round(oldest_kept) + HOST_SKEW_MS),
+        }  # fmt: skip
+        ids = list(conn.execute(_PRUNABLE, parameters).scalars())
         return _PRUNE.execute(conn, ids, status=status.value) if ids else 0
