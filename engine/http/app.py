@@ -17,6 +17,8 @@ from starlette.types import Scope
 from engine.app import AiJobApp
 from engine.http.admin.router import admin_router
 from engine.http.auth import Authenticator
+from engine.http.channels.registry import Channels
+from engine.http.channels.router import channel_router
 from engine.http.edge import Edge
 from engine.http.idempotency import IdempotencyMiddleware, JobRecovery
 from engine.http.jobs import job_router
@@ -31,11 +33,17 @@ from engine.http.security import authenticator_of
 from engine.idempotency.record import Answer
 
 
-def create_http_app(app: AiJobApp, *, authenticate: Authenticator | None = None) -> FastAPI:
+def create_http_app(
+    app: AiJobApp,
+    *,
+    authenticate: Authenticator | None = None,
+    channels: Channels | None = None,
+) -> FastAPI:
     """The HTTP edge of ``app``.
 
     ``authenticate`` says who is calling (``request -> Principal | None``); without it the settings do, and
-    where they say nothing only this machine is let in. Its parts are in ``api.state.edge``.
+    where they say nothing only this machine is let in. ``channels`` are the app's own by default. Its parts
+    are in ``api.state.edge``.
     """
     settings = app.settings.http
     edge = Edge(app, authenticate=authenticate or authenticator_of(settings))
@@ -51,6 +59,7 @@ def create_http_app(app: AiJobApp, *, authenticate: Authenticator | None = None)
     api.include_router(job_router(edge), prefix="/api/ai")
     api.include_router(admin_router(edge), prefix="/admin-api/ai")
     api.include_router(openai_router(edge))
+    api.include_router(channel_router(edge, channels), prefix="/channels")
     install_problem_handlers(api, everything=True)
     api.add_middleware(
         IdempotencyMiddleware,
