@@ -183,14 +183,14 @@ _PRUNABLE = (
     sa.select(_C.id)
     .where(
         _C.id < sa.bindparam("bound", type_=_C.id.type),
-        _STATUS == sa.bindparam("status"),
+        sa.bindparam("status") == _STATUS,
         _C.created_at < moment("before_us"),
     )
     .order_by(_C.id)
     .limit(sa.bindparam("limit"))
 )
 
-_PRUNE = Keyed(sa.delete(_EVENT).where(one_of(_C.id), _STATUS == sa.bindparam("status")))
+_PRUNE = Keyed(sa.delete(_EVENT).where(one_of(_C.id), sa.bindparam("status") == _STATUS))
 
 
 class OutboxRepository:

@@ -13,11 +13,10 @@ from engine.pipeline.work import Work
 from engine.worker.pauses import Pauses
 from engine.worker.tickets import Tickets
 from outbox.base.backoff import exponential
-from outbox.base.errors import DatabaseError
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
-from outbox.errors import TransportError
 from outbox.transports.base import MAX_CLAIM, Delivery, Settlement, Transport
+from registry.errors import AiJobsError
 from registry.queues import QueueSpec
 
 _log = logging.getLogger("aijobs.worker")
@@ -26,6 +25,8 @@ _log = logging.getLogger("aijobs.worker")
 WAIT_MS = 1_000
 
 
+#: Rounds in a row that may fail before a burst gives up; a daemon never does.
+BURST_FAILURES = 5
 #: How often a paused queue is asked for again, in s.
 PAUSED_S = 1.0
 
@@ -76,43 +77,44 @@ class Fetcher:
         self._changed.set()
 
     async def run(self, *, burst: bool = False) -> None:
-        """Fetch until stopped; with ``burst`` until the queue is empty and nothing of it runs."""
+        """Fetch until stopped; with ``burst`` until the queue is empty, or paused, and nothing of it runs."""
         while not self._stopping:
             if self._free <= 0 or self._busy():
                 await self._pause(0.05 if self._busy() else None)
                 continue
-            if await self._is_paused():
-                if burst:
-                    return
-                await self._pause(PAUSED_S)
-                continue
-            found = await self._fetch()
+            found = await self._fetch(burst)
             if burst and not found and self._free == self.concurrency and not await self._more():
                 return
 
-    async def _is_paused(self) -> bool:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._pauses.is_paused, self.queue.name)
-
-    async def _fetch(self) -> bool:
-        """One round; returns whether there was anything."""
+    async def _fetch(self, burst: bool) -> bool:
+        """One round; returns whether there was anything, or may have been."""
         loop = asyncio.get_running_loop()
         wanted = min(self._free, MAX_CLAIM)
         try:
             deliveries, prepared = await loop.run_in_executor(self._thread, self._take, wanted)
-        except (TransportError, DatabaseError) as error:
-            self._failures += 1
-            self._telemetry.emit("fetch.failed", code=error.code, queue=self.queue.name)
-            await self._pause(exponential(self._failures, base_ms=100, limit_ms=5_000) / 1000)
+        except Exception as error:  # noqa: BLE001 - no trouble of one round ends a worker
+            if burst and self._failures >= BURST_FAILURES:
+                raise
+            await self._back_off(error)
             return True
         self._failures = 0
         self._free -= len(prepared.claimed)
         for work in prepared.claimed:
             self._start(work)
+        if self._pauses.was_paused(self.queue.name):
+            await self._pause(PAUSED_S)
         return bool(deliveries)
+
+    async def _back_off(self, error: Exception) -> None:
+        self._failures += 1
+        code = error.code if isinstance(error, AiJobsError) else type(error).__name__
+        self._telemetry.emit("fetch.failed", code=code, queue=self.queue.name)
+        await self._pause(exponential(self._failures, base_ms=100, limit_ms=5_000) / 1000)
 
     def _take(self, wanted: int) -> tuple[list[Delivery], Prepared]:
         """Runs on this fetcher's thread: tickets, then the database, then what is not to be run."""
+        if self._pauses.is_paused(self.queue.name):
+            return [], Prepared()
         deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
         if not deliveries:
             self._transport.wait(self.queue.name, WAIT_MS)
@@ -124,7 +126,7 @@ class Fetcher:
         point(Point.WORKER_AFTER_TICKET)
         try:
             prepared = self._preparer.prepare(self.queue, deliveries)
-        except DatabaseError:
+        except Exception:
             self._tickets.defer([(delivery, 1_000) for delivery in deliveries])
             raise
         if prepared.claimed:
@@ -135,6 +137,8 @@ class Fetcher:
         return deliveries, prepared
 
     async def _more(self) -> bool:
+        if self._pauses.was_paused(self.queue.name):
+            return False
         loop = asyncio.get_running_loop()
         depth = await loop.run_in_executor(self._thread, self._transport.depth, [self.queue.name])
         return depth.get(self.queue.name, 0) > 0

@@ -30,6 +30,10 @@ class Pauses:
                 self._refresh()
             return queue in self._names
 
+    def was_paused(self, queue: str) -> bool:
+        """What the last :meth:`is_paused` found, without asking again."""
+        return queue in self._names
+
     def _refresh(self) -> None:
         self._read_at = time.monotonic()
         try:
