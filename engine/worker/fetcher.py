@@ -92,7 +92,7 @@ class Fetcher:
         wanted = min(self._free, MAX_CLAIM)
         try:
             deliveries, prepared = await loop.run_in_executor(self._thread, self._take, wanted)
-        except Exception as error:  # noqa: BLE001 - no trouble of one round ends a worker
+        except Exception as error:
             if burst and self._failures >= BURST_FAILURES:
                 raise
             await self._back_off(error)
