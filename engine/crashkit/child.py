@@ -1,0 +1,125 @@
+"""What a child process of the kit does: a creator, a dispatcher or a worker, and the fault armed in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from engine.app import AiJobApp
+from engine.crashkit import controls
+from engine.crashkit.app import make_app, request
+from engine.crashkit.options import Order
+from engine.worker.assembly import make_dispatcher, make_worker
+from outbox.base import points
+from outbox.base.points import Point
+
+#: Exit code of a worker that handed jobs back.
+HANDED_BACK: Final = 3
+
+#: Facts that are told on; how often a write was refused is part of the report.
+_TOLD = frozenset(
+    {"job.fenced", "job.fenced_attempt", "usage.fenced", "lease.lost", "outbox.claim_lost", "job.type_unknown",
+     "job.taken_over", "job.redelivered"}
+)  # fmt: skip
+
+Say = Callable[..., None]
+
+
+class Stoppable(Protocol):
+    """A daemon."""
+
+    def stop(self) -> None: ...
+
+
+def speaker(descriptor: int, number: int) -> Say:
+    """Says what happens in child ``number``, one line of JSON for each event, in one write."""
+
+    def say(event: str, **more: Any) -> None:
+        line = json.dumps({"child": number, "event": event, **more}) + "\n"
+        os.write(descriptor, line.encode())
+
+    return say
+
+
+def run(order: Order, say: Say) -> int:
+    """Do what ``order`` says; returns the exit code."""
+    if order.point is not None:
+        points.arm(_fault(order, say))
+    controls.leave_out(order.controls)
+    app = make_app(order)
+    app.telemetry.listen(_tell(say))
+    try:
+        return _ROLES[order.role](order, app, say)
+    finally:
+        app.close()
+
+
+def _fault(order: Order, say: Say) -> points.Hook:
+    """Act at the chosen point, once, after the passes to be skipped."""
+    left = order.skip
+    lock = threading.Lock()
+
+    def hook(at: Point) -> None:
+        nonlocal left
+        if at != order.point:
+            return
+        with lock:
+            left -= 1
+            if left != -1:
+                return
+        say("point", point=at.value)
+        if order.act != "say":
+            os.kill(os.getpid(), signal.SIGKILL if order.act == "kill" else signal.SIGSTOP)
+
+    return hook
+
+
+def _tell(say: Say) -> Callable[[str, Mapping[str, Any]], None]:
+    def listener(name: str, ids: Mapping[str, Any]) -> None:
+        if name in _TOLD:
+            say("fact", fact=name, count=ids["count"])
+
+    return listener
+
+
+def _stop_on_sigterm(daemon: Stoppable) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: daemon.stop())
+
+
+def _create(order: Order, app: AiJobApp, say: Say) -> int:
+    say("ready")
+    for job in order.jobs:
+        app.jobs.create_job(request(job, order.queue))
+    say("created")
+    return 0
+
+
+def _dispatch(order: Order, app: AiJobApp, say: Say) -> int:
+    process = make_dispatcher(app, name=order.name, upkeep=order.upkeep)
+    _stop_on_sigterm(process)
+    say("ready")
+    process.run()
+    return 0
+
+
+def _work(order: Order, app: AiJobApp, say: Say) -> int:
+    worker = make_worker(app, [order.queue], concurrency=order.slots, name=order.name)
+    _stop_on_sigterm(worker)
+
+    def announce() -> None:
+        if worker.wait_ready(60):
+            say("ready")
+
+    threading.Thread(target=announce, name="crashkit-ready", daemon=True).start()
+    return 0 if worker.run() else HANDED_BACK
+
+
+_ROLES: dict[str, Callable[[Order, AiJobApp, Say], int]] = {
+    "creator": _create,
+    "dispatcher": _dispatch,
+    "worker": _work,
+}
