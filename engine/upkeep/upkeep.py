@@ -115,14 +115,14 @@ class Upkeep:
         overdue = self._uow.read(lambda conn: views.overdue(conn, self._clock, limit=limit))
         if overdue:
             point(Point.UPKEEP_AFTER_READ)
-        idle = []
-        for job in self._not_held_up(overdue):
+        idle, free = [], self._not_held_up(overdue)
+        for job in free:
             if remedy(job) is Remedy.CHECK_DELIVERY:
                 idle.append(job)
             else:
                 self._guarded(job, self._heal)
         self._check_deliveries(idle)
-        return len(overdue) == limit
+        return len(overdue) == limit and bool(free)
 
     def _not_held_up(self, jobs: list[Overdue]) -> list[Overdue]:
         """Those of ``jobs`` whose rows no other transaction holds at this moment.
@@ -198,9 +198,10 @@ class Upkeep:
         try:
             alive = self._transport.alive([(job.queue_name, job.job_type, job.id) for job in lost])
         except TransportError as error:
-            # Without Redis there is nothing to compare with; the next round asks again.
+            # Without Redis there is nothing to compare with. They are looked at later: at the head of the
+            # list they would keep ended leases from being seen.
             self._telemetry.emit("upkeep.transport_unavailable", code=error.code)
-            return
+            alive = [True] * len(lost)
         gone = [job for job, lives in zip(lost, alive, strict=True) if not lives]
         rest = set(ids) - {job.id for job in gone}
         if rest:

@@ -1,0 +1,1 @@
+from tests.support.worlds import *  # noqa: F403 - the fixtures of this folder
