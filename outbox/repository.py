@@ -13,7 +13,6 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox.base.bulk import RowInsert
-from outbox.base.canonical import canonical_bytes
 from outbox.base.clock import DatabaseClock, epoch_ms, moment, stamp
 from outbox.base.ids import HOST_SKEW_MS, id_of_moment, new_id
 from outbox.base.keyed import Keyed, one_of, words
@@ -220,7 +219,7 @@ class OutboxRepository:
             "delivery_no": event.delivery_no,
             "traceparent": event.traceparent,
             "dedupe_digest": event.dedupe_digest,
-            "payload": canonical_bytes(event.payload).decode(),
+            "payload": event.payload,
             "status": (EventStatus.PUBLISHED if event.published else EventStatus.PENDING).value,
             "available_at": event.available_at,
             "available_us": self._clock.us(event.delay_ms),

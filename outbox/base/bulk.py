@@ -7,20 +7,27 @@ through the same column types as ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
-from outbox.base.types import BinaryUuid
+from outbox.base.text import Process, binder, placeholder, positional, reader, send
+from outbox.base.types import Name
 
 #: Rows a statement holds at most: keeps packets far below max_allowed_packet and parameters below limits.
 MAX_ROWS = 500
 _MAX_PARAMETERS = 30_000
 
 Row = Mapping[str, Any]
+
+#: Texts that mean the same inside quotes in every SQL.
+_PLAIN = re.compile(r"[A-Za-z0-9_.@:/-]*")
+#: From so many rows on it pays to look for what they share.
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +39,45 @@ class _Compiled:
     names: tuple[str, ...]
     suffix: str
     placeholder: str
-    processors: Mapping[str, Callable[[Any], Any] | None]
-    results: tuple[Callable[[Any], Any] | None, ...]
+    processors: Mapping[str, Process | None]
+    results: tuple[Process | None, ...]
+    ours: frozenset[str]
 
-    def group(self, shared: Mapping[str, int]) -> tuple[str, list[str]]:
-        """The VALUES group with the shared numbers written out, and the names that stay parameters."""
-        text, open_names = [self.pieces[0]], []
+    def statement(self, rows: Sequence[Row], shared: Mapping[str, int]) -> tuple[str, Iterable[Any]]:
+        """The text for ``rows`` and its parameters, row by row."""
+        columns = {name: [row[name] for row in rows] for name in self.names if name not in shared}
+        written = {name: str(int(number)) for name, number in shared.items()}
+        if len(rows) >= _FEW:
+            written |= self._shared_by_all(columns)
+        text, parameters = [self.pieces[0]], []
         for name, piece in zip(self.names, self.pieces[1:], strict=True):
-            if name in shared:
-                # A number of ours, the same for all rows: as text it costs no parameter per row.
-                text.append(str(int(shared[name])))
-            else:
-                text.append(self.placeholder)
-                open_names.append(name)
-            text.append(piece)
-        return "".join(text), open_names
+            if name not in written:
+                parameters.append(self._bound(name, columns[name]))
+            text += (written.get(name, self.placeholder), piece)
+        groups = ", ".join(["".join(text)] * len(rows))
+        return self.prefix + groups + self.suffix, chain.from_iterable(zip(*parameters, strict=True))
 
-    def parameters(self, rows: Iterable[Row], names: Sequence[str]) -> tuple[Any, ...]:
-        columns = [(name, self.processors[name]) for name in names]
-        return tuple(
-            row[name] if process is None else process(row[name]) for row in rows for name, process in columns
-        )
+    def _shared_by_all(self, columns: Mapping[str, list[Any]]) -> dict[str, str]:
+        """What is the same in all rows, as text: it costs no parameter per row.
+
+        Numbers and names of ours only. A caller's text stays a parameter, which no error message shows.
+        """
+        same = {name: values[0] for name, values in columns.items() if values.count(values[0]) == len(values)}
+        written = {name: _written(value, name in self.ours) for name, value in same.items()}
+        return {name: text for name, text in written.items() if text is not None}
+
+    def _bound(self, name: str, values: list[Any]) -> Iterable[Any]:
+        process = self.processors[name]
+        return values if process is None else map(process, values)
+
+
+def _written(value: Any, is_ours: bool) -> str | None:
+    """``value`` in the text of a statement; None where it has to be a parameter."""
+    if value is None:
+        return "NULL"
+    if type(value) is int:
+        return str(value)
+    return f"'{value}'" if is_ours and _PLAIN.fullmatch(value) else None
 
 
 class RowInsert:
@@ -107,14 +132,9 @@ class RowInsert:
         self, conn: sa.Connection, rows: Sequence[Row], shared: Mapping[str, int]
     ) -> Iterator[sa.CursorResult[Any]]:
         compiled = self._compiled(conn.dialect)
-        group, names = compiled.group(shared)
-        step = max(1, min(MAX_ROWS, _MAX_PARAMETERS // max(1, len(names))))
+        step = max(1, min(MAX_ROWS, _MAX_PARAMETERS // max(1, len(compiled.names))))
         for start in range(0, len(rows), step):
-            part = rows[start : start + step]
-            statement = compiled.prefix + ", ".join([group] * len(part)) + compiled.suffix
-            if conn.dialect.driver == "asyncpg":
-                statement = _numbered(statement)
-            yield conn.exec_driver_sql(statement, compiled.parameters(part, names))
+            yield send(conn, *compiled.statement(rows[start : start + step], shared))
 
     # -------------------------------------------------------------- compiling, once per dialect
 
@@ -129,17 +149,17 @@ class RowInsert:
         style = positional(dialect)
         compiled = sa.insert(self._table).values(self._values()).inline().compile(dialect=style)
         head, values, group = str(compiled).partition(" VALUES ")
-        placeholder = "?" if dialect.name == "sqlite" else "%s"
         names = tuple(compiled.positiontup or ())
         answered = self._returning if dialect.insert_returning else ()
         return _Compiled(
             prefix=head + values,
-            pieces=tuple(group.split(placeholder)),
+            pieces=tuple(group.split(placeholder(dialect))),
             names=names,
             suffix=self._on_conflict(dialect) + (f" RETURNING {', '.join(answered)}" if answered else ""),
-            placeholder=placeholder,
+            placeholder=placeholder(dialect),
             processors={name: binder(compiled.binds[name].type, style) for name in names},
             results=tuple(reader(self._table.c[name].type, dialect) for name in answered),
+            ours=frozenset(name for name in names if isinstance(compiled.binds[name].type, Name)),
         )
 
     def _values(self) -> dict[str, Any]:
@@ -157,40 +177,3 @@ class RowInsert:
             # A no-op update swallows only the duplicate; INSERT IGNORE would also cut long text (CI-4).
             return f" ON DUPLICATE KEY UPDATE {self._unless_exists} = {self._table.name}.{self._unless_exists}"
         return f" ON CONFLICT ({self._unless_exists}) DO NOTHING"
-
-
-def binder(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
-    """What turns a value of ``type_`` into the driver's; None when it goes as it is."""
-    if isinstance(type_, BinaryUuid):
-        # The hottest of all: without the layers of a type decorator.
-        return None if dialect.name == "postgresql" else _uuid_bytes
-    process: Callable[[Any], Any] | None = type_.dialect_impl(dialect).bind_processor(dialect)
-    return process
-
-
-def _uuid_bytes(value: UUID | None) -> bytes | None:
-    return None if value is None else value.bytes
-
-
-def reader(type_: Any, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
-    """What turns the driver's value into one of ``type_``; None when it is that already."""
-    if isinstance(type_, BinaryUuid):
-        return None if dialect.name == "postgresql" else _uuid
-    process: Callable[[Any], Any] | None = type_.dialect_impl(dialect).result_processor(dialect, None)
-    return process
-
-
-def _uuid(value: bytes | None) -> UUID | None:
-    return None if value is None else UUID(bytes=value)
-
-
-def positional(dialect: sa.Dialect) -> sa.Dialect:
-    """The same dialect with positional parameters, which is what text put together by us needs."""
-    style = "qmark" if dialect.name == "sqlite" else "format"
-    return type(dialect)(paramstyle=style)  # type: ignore[call-arg]
-
-
-def _numbered(statement: str) -> str:
-    """The statement with ``$1``, ``$2``, ... for its placeholders: asyncpg knows no others."""
-    first, *others = statement.split("%s")
-    return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))

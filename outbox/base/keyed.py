@@ -18,6 +18,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from outbox.base.prepared import Compiled, Prepared, Statement
+from outbox.base.text import send
 
 #: Ids, or ids by the number that must stand beside them.
 Keys = Sequence[UUID] | Mapping[int, Sequence[UUID]]
@@ -62,12 +63,12 @@ class Keyed:
 
     def execute(self, conn: sa.Connection, keys: Keys, **values: Any) -> int:
         """Run it for ``keys`` in the caller's transaction; returns the row count."""
-        return conn.exec_driver_sql(*_with_keys(self._prepared.compiled(conn.dialect), keys, values)).rowcount
+        return send(conn, *_with_keys(self._prepared.compiled(conn.dialect), keys, values)).rowcount
 
     def fetch(self, conn: sa.Connection, keys: Keys, **values: Any) -> list[list[Any]]:
         """Run a SELECT for ``keys``; rows in the order of its columns."""
         compiled = self._prepared.compiled(conn.dialect)
-        return [compiled.read(row) for row in conn.exec_driver_sql(*_with_keys(compiled, keys, values))]
+        return [compiled.read(row) for row in send(conn, *_with_keys(compiled, keys, values))]
 
 
 # ------------------------------------------------------------------ the text

@@ -6,13 +6,13 @@ rows) takes longer than the database. Values go through the same column types as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from outbox.base.bulk import binder, positional, reader
+from outbox.base.text import Process, binder, positional, reader, send
 
 Statement = sa.Select[Any] | sa.Update | sa.Delete
 
@@ -25,8 +25,8 @@ class Compiled:
     text: str
     names: tuple[str, ...]
     fixed: Mapping[str, Any]
-    binders: tuple[Callable[[Any], Any] | None, ...]
-    readers: tuple[tuple[int, Callable[[Any], Any]], ...]
+    binders: tuple[Process | None, ...]
+    readers: tuple[tuple[int, Process], ...]
 
     def bound(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The parameters in order, as the driver takes them."""
@@ -54,13 +54,12 @@ class Prepared:
     def execute(self, conn: sa.Connection, **values: Any) -> int:
         """Run it in the caller's transaction; returns the row count."""
         compiled = self.compiled(conn.dialect)
-        return conn.exec_driver_sql(compiled.text, compiled.bound(values)).rowcount
+        return send(conn, compiled.text, compiled.bound(values)).rowcount
 
     def fetch(self, conn: sa.Connection, **values: Any) -> list[list[Any]]:
         """Run a SELECT; rows in the order of its columns."""
         compiled = self.compiled(conn.dialect)
-        rows = conn.exec_driver_sql(compiled.text, compiled.bound(values))
-        return [compiled.read(row) for row in rows]
+        return [compiled.read(row) for row in send(conn, compiled.text, compiled.bound(values))]
 
     def compiled(self, dialect: sa.Dialect) -> Compiled:
         """The statement in ``dialect``, compiled at the first call."""
@@ -84,7 +83,7 @@ class Prepared:
             readers=self._readers(dialect),
         )
 
-    def _readers(self, dialect: sa.Dialect) -> tuple[tuple[int, Callable[[Any], Any]], ...]:
+    def _readers(self, dialect: sa.Dialect) -> tuple[tuple[int, Process], ...]:
         if not isinstance(self.statement, sa.Select):
             return ()
         readers = [reader(column.type, dialect) for column in self.statement.selected_columns]

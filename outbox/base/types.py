@@ -72,9 +72,13 @@ def exact_text(length: int) -> sa.types.TypeEngine[Any]:
     )
 
 
+class Name(sa.String):
+    """Text that comes from us and never from a caller, so that it may stand in a statement or a log."""
+
+
 def ascii_text(length: int) -> sa.types.TypeEngine[Any]:
     """A name of ours: ASCII, compared byte for byte, small in indexes."""
-    return sa.String(length).with_variant(
+    return Name(length).with_variant(
         mysql.VARCHAR(length, charset="ascii", collation="ascii_bin"), *_MYSQL
     )
 

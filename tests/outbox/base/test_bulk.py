@@ -215,3 +215,44 @@ def test_one_insert_serves_several_databases(
             insert.execute(conn, [row("a", 1), row("a", 2)])
             assert read(conn) == [1]
         engine.dispose()
+
+
+def sent_with(conn: sa.Connection, rows: list[dict[str, Any]]) -> tuple[str, tuple[Any, ...]]:
+    """The text and the parameters that go to the driver for ``rows``."""
+    sent: list[tuple[str, tuple[Any, ...]]] = []
+    sa.event.listen(
+        conn, "before_cursor_execute", lambda _c, _u, text, values, *_: sent.append((text, values))
+    )
+    RowInsert(NOTES, list(rows[0])).execute(conn, rows)
+    return sent[-1]
+
+
+@pytest.mark.parametrize("kind", ["kind", "a-b_c.d:e/f@g", "", "it's", "100%", "a?b", "\\", None])
+def test_what_all_rows_share_is_stored_like_anything_else(
+    conn: sa.Connection, kind: str | None
+) -> None:
+    rows = [
+        {"id": new_id(), "kind": kind, "n": -7, "score": 2**63 - 1, "window": None, "raw": b"'"}
+        for _ in range(20)
+    ]
+
+    sent_with(conn, rows)
+
+    stored = conn.execute(sa.select(*(NOTES.c[name] for name in rows[0])).order_by(NOTES.c.id))
+    assert [dict(row) for row in stored.mappings()] == rows
+
+
+def test_names_and_numbers_that_all_rows_share_are_no_parameters(conn: sa.Connection) -> None:
+    _, values = sent_with(
+        conn, [{"id": new_id(), "kind": "kind", "n": 3, "window": None} for _ in range(20)]
+    )
+
+    assert len(values) == 20
+
+
+def test_a_callers_text_is_always_a_parameter(conn: sa.Connection) -> None:
+    """An error's message shows the statement, and no parameter (promise 7)."""
+    text, values = sent_with(conn, [{"id": new_id(), "title": "secret"} for _ in range(20)])
+
+    assert "secret" not in text
+    assert values.count("secret") == 20
