@@ -20,6 +20,7 @@ from engine.http.auth import Authenticator
 from engine.http.channels.registry import Channels
 from engine.http.channels.router import channel_router
 from engine.http.edge import Edge
+from engine.http.health import health_router
 from engine.http.idempotency import IdempotencyMiddleware, JobRecovery
 from engine.http.jobs import job_router
 from engine.http.limits import BodyLimit
@@ -60,6 +61,7 @@ def create_http_app(
     api.include_router(admin_router(edge), prefix="/admin-api/ai")
     api.include_router(openai_router(edge))
     api.include_router(channel_router(edge, channels), prefix="/channels")
+    api.include_router(health_router(edge, version=api.version))
     install_problem_handlers(api, everything=True)
     api.add_middleware(
         IdempotencyMiddleware,

@@ -16,6 +16,7 @@ from engine.http.watch import JobWatch
 from engine.idempotency.store import IdempotencyOptions, IdempotencyStore
 from engine.lifecycle.audit import AuditRepository
 from engine.lifecycle.queues import QueueControlRepository
+from engine.observe.readiness import Progress
 from engine.streams.store import StreamStore
 
 T = TypeVar("T")
@@ -40,7 +41,8 @@ class Edge:
         self.app = app
         per_minute = app.settings.http.requests_per_minute or None
         self.gate = Gate(authenticate or LoopbackOnly(), per_minute=per_minute)
-        self.watch = JobWatch(app.uow)
+        self.progress = Progress()
+        self.watch = JobWatch(app.uow, progress=self.progress)
         self.idempotency = IdempotencyStore(app.uow, app.clock, idempotency)
         self.streams = StreamStore(app.clock)
         self.audit = AuditRepository(app.clock)

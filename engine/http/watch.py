@@ -15,11 +15,15 @@ from uuid import UUID
 import anyio.to_thread
 
 from engine.lifecycle import views
+from engine.observe.readiness import Progress
 from outbox.base.db import UnitOfWork
 from registry.job import JobView
 
 #: Time between two looks, in seconds.
 PERIOD_S: Final = 0.1
+#: Without a look for this long, somebody is kept waiting in vain; in seconds.
+_SILENT_S: Final = 30.0
+_LOOP: Final = "watch"
 #: Jobs that one query asks about.
 _AT_ONCE: Final = 400
 
@@ -78,9 +82,12 @@ class Watcher:
 class JobWatch:
     """Reads the jobs that somebody waits for. Lives on one event loop."""
 
-    def __init__(self, uow: UnitOfWork, *, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self, uow: UnitOfWork, *, period_s: float = PERIOD_S, progress: Progress | None = None
+    ) -> None:
         self._uow = uow
         self._period_s = period_s
+        self._progress = progress or Progress()
         self._watchers: set[Watcher] = set()
         self._task: asyncio.Task[None] | None = None
         self.closing = False
@@ -107,6 +114,7 @@ class JobWatch:
         while self._watchers and not self.closing:
             await asyncio.sleep(self._period_s)
             await self._look()
+        self._progress.rest(_LOOP)
 
     async def _look(self) -> None:
         watchers = list(self._watchers)
@@ -116,6 +124,7 @@ class JobWatch:
         except Exception as error:  # noqa: BLE001 - whoever waits has a time limit of its own
             _log.warning("jobs could not be read: %s", type(error).__name__)
             return
+        self._progress.mark(_LOOP, within_s=_SILENT_S)
         for watcher in watchers:
             if watcher.job_id in found:
                 watcher.tell(found[watcher.job_id])
