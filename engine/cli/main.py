@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = root().main(args=arguments, prog_name="aijobs", standalone_mode=False, obj=session)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return int(code) if isinstance(code, int) else 0
     except BrokenPipeError:
         return _reader_has_gone()
     except KeyboardInterrupt:

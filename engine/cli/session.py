@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -62,10 +63,12 @@ class Session:
         if self.options.verbose:
             show_traceback(error)
         self.out.failure(failure)
-        return failure.exit_code
+        return int(failure.exit_code)
 
     def close(self) -> None:
         """Let go of the application's connections."""
         app = self.__dict__.get("app")
-        if app is not None:
-            app.close()
+        # What was to be said has been said; a connection that ends badly changes nothing of it.
+        with suppress(Exception):
+            if app is not None:
+                app.close()

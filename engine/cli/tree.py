@@ -45,7 +45,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "credentials": Entry("engine.cli.commands.credentials", "Users' own keys, encrypted"),
         "config": Entry("engine.cli.commands.config", "The settings, and where they come from"),
         "redis-acl": Entry("engine.cli.commands.redis_acl", "The Redis user a deployment needs"),
-        "crashkit": Entry("engine.cli.commands.crashkit", "Kill processes on purpose and watch the jobs"),
     },
 }
 

@@ -13,6 +13,9 @@ DISPATCHER_CHANNEL = "dispatcher"
 #: At least this much time between two hints, in seconds: many commits need no more than one.
 _GAP_S = 0.02
 
+#: How long closing waits for a hint that is being sent, in seconds.
+_LAST_HINT_S = 2.0
+
 _log = logging.getLogger("aijobs.wake")
 
 
@@ -33,9 +36,15 @@ class WakeHint:
             self._start()
 
     def close(self) -> None:
-        """Stop the thread; hints not yet sent are dropped, polling covers them."""
+        """Stop the thread; hints not yet sent are dropped, polling covers them.
+
+        Waits a moment for a hint that is being sent: whoever closes the transport next must not do so under
+        its hands.
+        """
         self._closed.set()
         self._pending.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_LAST_HINT_S)
 
     def _start(self) -> None:
         with self._lock:

@@ -76,9 +76,10 @@ def show(
 ) -> None:
     """Show everything on record about one job: state, reason, attempts, deliveries, calls, timeline."""
     session: Session = ctx.obj
+    which = identity(job_id)
     app = session.database_app
     looking = inspector(app)
-    record = looking.record(identity(job_id))
+    record = looking.record(which)
     why = looking.why(record)
     extra: dict[str, Any] = {}
     if show_input:
@@ -102,8 +103,9 @@ def show(
 def explain(ctx: typer.Context, job_id: JobId) -> None:
     """Say why a job is where it is, what happens next by itself and when, and what may be done."""
     session: Session = ctx.obj
+    which = identity(job_id)
     looking = inspector(session.database_app)
-    record = looking.record(identity(job_id))
+    record = looking.record(which)
     why = looking.why(record)
 
     def text() -> None:

@@ -1,0 +1,42 @@
+"""``aijobs serve``: the HTTP API. Needs the extra ``aijobs[server]``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Annotated
+
+import typer
+
+from engine.cli import daemon
+from engine.cli.nouns import single
+from engine.cli.session import Session
+from engine.config import notify_socket
+from engine.http.server import EdgeServer, make_server
+from engine.observe.notify import Supervisor
+
+command = single()
+
+
+@command.command(epilog="Example: aijobs serve --port 8321")
+def serve(
+    ctx: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to listen on; beyond this machine it needs authentication.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 is any free one.")] = 8321,
+) -> None:
+    """Serve the HTTP API until told to stop. It creates and reads jobs; others dispatch and run them."""
+    session: Session = ctx.obj
+    # Redis only carries hints here, so any will do and none is waited for.
+    app = daemon.prepare(session, role="serve", alone=True)
+    server = make_server(app, host=host, port=port, log_config=None)
+    threading.Thread(target=_tell_ready, args=(server,), daemon=True).start()
+    server.run()
+
+
+def _tell_ready(server: EdgeServer) -> None:
+    while not server.started and not server.should_exit:
+        time.sleep(0.05)
+    if server.started:
+        Supervisor(notify_socket()).ready("serve")

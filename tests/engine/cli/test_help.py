@@ -1,0 +1,118 @@
+"""Finding one's way: help is fast, complete, and every mistake in a name is answered with the right one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from engine.cli.tree import COMMANDS, load
+from tests.engine.cli.conftest import Run
+from tests.support.processes import ROOT
+from tests.support.programs import clean_environment
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Every command there is, as its words."""
+    found: list[tuple[str, ...]] = []
+    for name, entry in COMMANDS.items():
+        command: Any = load(name, entry)
+        verbs = getattr(command, "commands", None)
+        found += [(name, verb) for verb in verbs] if verbs else [(name,)]
+    return found
+
+
+def test_help_loads_neither_database_nor_redis_nor_model_libraries() -> None:
+    code = """
+import sys
+from engine.cli.main import main
+main(["--help"])
+heavy = {"sqlalchemy", "alembic", "redis", "rq", "pydantic", "openai", "fastapi", "rich", "engine.app"}
+print("loaded:", sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=clean_environment(),
+        timeout=60, check=True,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+def test_without_a_command_the_overview_is_shown(aijobs: Run) -> None:
+    done = aijobs()
+
+    assert done.code == 0
+    assert all(f"  {name} " in done.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(aijobs: Run, words: tuple[str, ...]) -> None:
+    done = aijobs(*words, "--help")
+
+    assert done.code == 0
+    assert f"Usage: aijobs {' '.join(words)}" in done.out
+    example = " ".join(done.out.partition("Example:")[2].split())
+    assert f"aijobs {' '.join(words)}" in example
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_overview_is_a_typer_app(name: str) -> None:
+    assert get_command(import_module(COMMANDS[name].module).command) is not None
+
+
+def test_a_noun_without_a_verb_shows_its_verbs(aijobs: Run) -> None:
+    done = aijobs("jobs")
+
+    assert done.code == 2
+    assert "explain" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("job",), "No such command 'job'. Did you mean 'jobs'?"),
+        (("jobs", "lst"), "Did you mean 'list'?"),
+        (("jobs", "list", "--statsu", "failed"), "--statsu"),
+        (("jobs", "explain"), "ID"),
+        (("jobs", "list", "--limit", "0"), "--limit"),
+    ],
+)
+def test_a_slip_is_answered_in_one_line_with_the_way_to_help(
+    aijobs: Run, words: tuple[str, ...], says: str
+) -> None:
+    done = aijobs(*words)
+
+    assert (done.code, done.out) == (2, "")
+    [line] = done.err.splitlines()
+    assert says in line
+    assert "--help" in line
+
+
+@pytest.mark.parametrize("words", [("--json", "version"), ("version", "--json")])
+def test_shared_options_stand_before_or_after_the_verb(aijobs: Run, words: tuple[str, ...]) -> None:
+    assert aijobs(*words).json["aijobs"]
+
+
+def test_an_option_before_the_verb_is_not_undone_after_it(aijobs: Run, database: str) -> None:
+    done = aijobs("--database-url", "sqlite:///elsewhere.db", "jobs", "list")
+
+    assert "elsewhere.db" in done.err
+
+
+def test_errors_are_json_too_when_asked(aijobs: Run) -> None:
+    done = aijobs("jobs", "explain", "nonsense", "--json")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.error["code"] == "USAGE"
+    assert "nonsense" in done.error["message"]
+    assert done.error["exit"] == 2
+
+
+def test_the_version_is_that_of_the_package(aijobs: Run) -> None:
+    done = aijobs("--version")
+
+    assert done.out == f"aijobs {aijobs('version', '--json').json['aijobs']}\n"
