@@ -152,5 +152,8 @@ class Gateway:
         if not settled:
             self._telemetry.emit("usage.fenced", job_id=str(self._work.job.id))
             raise Aborted(Abort.FENCED)
+        self._telemetry.emit(
+            "usage.settled", model=used.model, input_tokens=used.input_tokens, output_tokens=used.output_tokens
+        )
 
 

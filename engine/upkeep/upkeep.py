@@ -76,7 +76,9 @@ class Upkeep:
         transport: Transport,
         telemetry: Telemetry,
         options: UpkeepOptions | None = None,
+        chores: Sequence[Callable[[], int]] = (),
     ) -> None:
+        """``chores`` purge what the edges keep for a time; each does a batch and says how many rows it took."""
         self._uow = uow
         self._clock = clock
         self._registry = registry
@@ -89,6 +91,7 @@ class Upkeep:
         self._transport = transport
         self._telemetry = telemetry
         self._options = options or UpkeepOptions()
+        self._chores = tuple(chores)
 
     def run_once(self) -> bool:
         """One round; returns whether there is more than a batch of any kind left.
@@ -244,6 +247,7 @@ class Upkeep:
         counts = [self._prune(status, kept) for status, kept in days.items()]
         counts.append(self._uow.run(self._snapshots.purge_expired, repeatable=True))
         counts.append(self._uow.run(self._outputs.purge_expired, repeatable=True))
+        counts.extend(chore() for chore in self._chores)
         return any(count >= 200 for count in counts)
 
     def _prune(self, status: EventStatus, days: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.app import AiJobApp
 from engine.errors import SettingsError
+from engine.idempotency.store import IdempotencyStore
 from engine.lifecycle.lease import Lease
 from engine.lifecycle.queues import QueueControlRepository
 from engine.pipeline.batcher import Batcher
@@ -40,11 +41,14 @@ from engine.worker.pauses import Pauses
 from engine.worker.process import WorkerProcess
 from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.dispatcher import DispatchOptions, OutboxDispatcher
+from outbox.inbox import InboxRepository
 from outbox.subscribers import SubscriberDelivery
 from outbox.transports.base import Transport
 from registry.errors import UnknownQueueError
 from registry.queues import QueueSpec
 
+#: How long a preview of an answer is kept: its readers come back within seconds, or read the output.
+PREVIEW_MS = 3_600_000
 #: Where the platform's key is valid when the settings name no other server.
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
@@ -194,7 +198,9 @@ def _heartbeat(
     app: AiJobApp, transport: Transport, *, worker: str, running: Callable[[], Sequence[Work]], stop: Any
 ) -> Heartbeat:
     # A connection of its own, which the work cannot exhaust (WL-2).
-    own = create_engine_for(app.settings.database_url, pool_size=2, max_overflow=0)
+    own = create_engine_for(
+        app.settings.database_url, idle_transaction_ms=app.settings.idle_transaction_ms, pool_size=2, max_overflow=0
+    )
     return Heartbeat(
         uow=UnitOfWork(own, max_runs=2), lifecycle=app.lifecycle, transport=transport, telemetry=app.telemetry,
         worker=worker, running=running, stop=stop,
@@ -212,7 +218,18 @@ def make_upkeep(app: AiJobApp) -> Upkeep:
             redelivery_ms=settings.upkeep.redelivery_ms, claim_ttl_ms=settings.dispatcher.claim_ttl_ms,
             published_days=settings.upkeep.published_days, dead_days=settings.upkeep.dead_days,
         ),
+        chores=_edge_chores(app),
     )  # fmt: skip
+
+
+def _edge_chores(app: AiJobApp) -> tuple[Callable[[], int], ...]:
+    """Keys, foreign events and previews whose time is over."""
+    keys, inbox, streams = IdempotencyStore(app.uow, app.clock), InboxRepository(app.clock), StreamStore(app.clock)
+    return (
+        keys.purge_expired,
+        lambda: app.uow.run(inbox.purge_expired, repeatable=True),
+        lambda: app.uow.run(lambda conn: streams.purge(conn, older_ms=PREVIEW_MS), repeatable=True),
+    )
 
 
 def make_outbox_dispatcher(app: AiJobApp, *, owner: str | None = None) -> OutboxDispatcher:

@@ -22,8 +22,11 @@ from engine.app import AiJobApp
 from engine.errors import SettingsError
 from engine.http.channels.event import ChannelEvent
 from engine.http.channels.registry import Channels, channels_of
+from engine.idempotency.request import KeyedRequest
 from engine.intake.commands import CreateJobInput
 from engine.lifecycle import views
+from engine.streams.store import Piece
+from engine.worker.assembly import make_upkeep
 from outbox.base.clock import DatabaseClock
 from outbox.inbox import InboxRepository
 from tests.engine.http.conftest import MakeWorld, World
@@ -457,3 +460,25 @@ def test_secrets_are_in_no_repr() -> None:
     channels.on("api", secret=SECRET)(to_job)
 
     assert SECRET not in repr(channels.find("api", "a", "b"))
+
+
+def test_upkeep_purges_events_keys_and_previews_whose_time_is_over(
+    each_sender: Sender, clock: DatabaseClock
+) -> None:
+    world = each_sender.world
+    each_sender.send("telegram")
+    job_id = UUID(each_sender.send("telegram").json()["runId"])
+    world.edge.idempotency.claim(KeyedRequest("u", "POST /x", "k", b"1" * 32))
+    world.app.uow.run(lambda conn: world.edge.streams.append(conn, job_id, [Piece(1, 1, "x")]))
+    upkeep, tables = make_upkeep(world.app), ("inbox_event", "idempotency_record", "stream_chunk")
+
+    def left() -> list[int]:
+        with world.app.database.connect() as conn:
+            return [conn.execute(sa.text(f"SELECT COUNT(*) FROM {t}")).scalar_one() for t in tables]
+
+    upkeep.clean_up()
+    assert left() == [1, 1, 1]
+    for days, expected in ((0.1, [1, 1, 0]), (1, [1, 0, 0]), (6, [0, 0, 0])):
+        clock.advance(days * 86_400_000)
+        upkeep.clean_up()
+        assert left() == expected
