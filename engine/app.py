@@ -166,7 +166,7 @@ class AiJobApp:
         """The engine for the settings' database; no connection is opened until it is used."""
         url = self.settings.database_url
         _make_folder(url)
-        return create_engine_for(url)
+        return create_engine_for(url, idle_transaction_ms=self.settings.idle_transaction_ms)
 
     @cached_property
     def uow(self) -> UnitOfWork:

@@ -118,6 +118,8 @@ class Settings(BaseSettings):
 
     database_url: str = DEFAULT_DATABASE_URL
     """PostgreSQL, MariaDB, MySQL or SQLite, as an SQLAlchemy URL."""
+    idle_transaction_ms: int = Field(60_000, ge=0)
+    """How long a transaction of ours may stand still, as in a frozen process, before the server ends it; 0: ever."""
     redis_url: str = DEFAULT_REDIS_URL
     """redis://, rediss:// or unix://; fakeredis:// stays within one process."""
     redis_prefix: str = "rq"

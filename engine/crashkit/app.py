@@ -151,6 +151,7 @@ def _settings(order: Order) -> Settings:
     )
     return Settings(
         database_url=order.places.database_url,
+        idle_transaction_ms=times.idle_transaction_ms,
         redis_url=order.places.redis_url,
         redis_prefix=order.places.prefix,
         queues=(queue,),

@@ -162,7 +162,8 @@ def open_events(conn: sa.Connection, queue: str) -> int:
 def foreign_jobs(conn: sa.Connection) -> int:
     """How many jobs the database holds that are not the kit's, counted up to 1000."""
     others = sa.select(JOB.c.id).where(JOB.c.job_type.not_like(PREFIX.replace("_", "\\_") + "%", escape="\\"))
-    return int(conn.execute(sa.select(sa.func.count()).select_from(others.limit(1_000).subquery())).scalar_one())
+    query = sa.select(sa.func.count()).select_from(others.limit(1_000).subquery())
+    return int(conn.execute(query).scalar_one())
 
 
 def gather(conn: sa.Connection, queue: str, leftovers: Iterable[str] = ()) -> Evidence:

@@ -32,6 +32,7 @@ class Times:
     claim_ttl_ms: int = 2_000
     poll_ms: int = 250
     grace_ms: int = 10_000
+    idle_transaction_ms: int = 2_000
 
     @property
     def after_crash_ms(self) -> int:

@@ -3,6 +3,7 @@
     types ....... column types that mean the same on every database
     db .......... the declarative Base, engines prepared for our rules, the unit of work
     failures .... what a database error means: run the unit again, connection lost, or neither
+    idle ........ the server ends a transaction that stands still
     verify ...... what is wrong with a server or a connection, asked once at start
     clock ....... the database's clock, as SQL; the only place that may look at a host's
     bulk ........ many rows in one INSERT, compiled once

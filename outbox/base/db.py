@@ -30,6 +30,7 @@ from outbox.base.errors import (
 from outbox.base.failures import classify as classify
 from outbox.base.failures import short
 from outbox.base.failures import translate as translate
+from outbox.base.idle import end_idle_transactions
 
 T = TypeVar("T")
 
@@ -71,9 +72,11 @@ MYSQL_TABLE: dict[str, Any] = {
 # ------------------------------------------------------------------ engines
 
 
-def create_engine_for(url: str, **options: Any) -> sa.Engine:
+def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any) -> sa.Engine:
     """An engine for ``url`` that keeps the rules of this module.
 
+    A transaction that stands still for ``idle_transaction_ms``, as in a process that is frozen or cut off, is
+    ended by the server, which frees its rows (PostgreSQL, MariaDB; MySQL has no such limit; 0 sets none).
     ``options`` go to SQLAlchemy's ``create_engine``. Raises :class:`DatabaseUrlError` for a URL that names
     no database we support, a missing driver, or SQLite in memory (each connection would see its own).
     """
@@ -97,7 +100,7 @@ def create_engine_for(url: str, **options: Any) -> sa.Engine:
             f"the driver for {parsed.drivername} is not installed ({error.name}); "
             "install aijobs with the extra of your database, for example aijobs[postgresql]"
         ) from None
-    return prepare_engine(engine)
+    return end_idle_transactions(prepare_engine(engine), idle_transaction_ms)
 
 
 def prepare_engine(engine: sa.Engine) -> sa.Engine:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tests.crash.samples import ASKED, assert_done_once, teach
-from tests.support.proxy import TcpProxy
+from tests.support.proxy import Fault, TcpProxy
 from tests.support.servers import Server
 from tests.support.world import World
 
@@ -48,6 +48,23 @@ def at_statement(engine: sa.Engine, number: int, act: Callable[[sa.Connection], 
         sa.event.remove(engine, "before_cursor_execute", before)
 
 
+@contextmanager
+def at_commit(engine: sa.Engine, number: int, arm: Callable[[], Fault]) -> Iterator[list[Fault]]:
+    """Arm a fault right before the COMMIT with this number (from 1); yields it when that COMMIT came."""
+    commits = itertools.count(1)
+    faults: list[Fault] = []
+
+    def before(_conn: sa.Connection) -> None:
+        if next(commits) == number:
+            faults.append(arm())
+
+    sa.event.listen(engine, "commit", before)
+    try:
+        yield faults
+    finally:
+        sa.event.remove(engine, "commit", before)
+
+
 def run_path(world: World) -> Any:
     job = world.create(job_type=ASKED, payload={})
     world.dispatch()
@@ -82,18 +99,8 @@ def test_lost_answer_of_each_commit_is_resolved_without_a_second_call(
     with World(wire.url(server_url)) as world:
         teach(world)
         for number in itertools.count(1):
-            commits = itertools.count(1)
-            faults = []
-
-            def before(_conn: sa.Connection) -> None:
-                if next(commits) == number:
-                    faults.append(wire.drop_answers_once(b"COMMIT"))
-
-            sa.event.listen(world.engine, "commit", before)
-            try:
+            with at_commit(world.engine, number, lambda: wire.drop_answers_once(b"COMMIT")) as faults:
                 job = run_path(world)
-            finally:
-                sa.event.remove(world.engine, "commit", before)
             if not faults:
                 break
             assert faults[0].happened.is_set()
