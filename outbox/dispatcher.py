@@ -26,7 +26,7 @@ from outbox.base.telemetry import Telemetry
 from outbox.errors import TicketRefused, TransportUnavailable
 from outbox.events import ClaimedDelivery
 from outbox.repository import OutboxRepository
-from outbox.transports.base import Ticket, Transport
+from outbox.transports.base import PutResult, Ticket, Transport
 
 #: Runs in the transaction that marks deliveries as published, before the outbox is touched.
 OnDelivered = Callable[[sa.Connection, Sequence[UUID]], None]
@@ -142,7 +142,7 @@ class OutboxDispatcher:
 
     def _put(self, found: _Round) -> None:
         try:
-            answers = self._transport.put_many([_ticket(event) for event in found.events])
+            answers = self._put_tickets([_ticket(event) for event in found.events])
         except TransportUnavailable as error:
             self._give_back(found, error)
             self._open_breaker(error)
@@ -155,6 +155,17 @@ class OutboxDispatcher:
             for event in events:
                 if event.id in refused:
                     self._refuse(event, token, refused[event.id].code)
+
+    def _put_tickets(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+        try:
+            return self._transport.put_many(tickets)
+        except TransportUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is narrowed down to the ticket that causes it
+            if len(tickets) == 1:
+                return [TicketRefused(f"The ticket cannot be put: {type(error).__name__}.", ticket_id="")]
+            # One event with a defect must not hold up the others of its batch, round after round (OB-4).
+            return [answer for ticket in tickets for answer in self._put_tickets([ticket])]
 
     def _publish(self, token: UUID, events: Sequence[ClaimedDelivery]) -> None:
         if not events:
