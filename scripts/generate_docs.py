@@ -129,34 +129,41 @@ def command_line() -> str:
         "# Command line\n",
         "Data goes to stdout, talk to stderr. `--json` works everywhere. Commands that read the database work without",
         "Redis and without any daemon running.\n",
+        "## Everywhere\n",
+        "| option | meaning |\n|---|---|",
     ]
-    lines += _commands(root(), "aijobs")
+    command = root()
+    context = command.make_context("aijobs", [], resilient_parsing=True)
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    lines += ["\n".join(_option(record) for record in records if record is not None) + "\n"]
+    lines += _commands(command, "aijobs")
     return "\n".join(lines) + "\n"
 
 
-def _commands(command: Any, name: str) -> Iterator[str]:
-    import click
-
-    with click.Context(command, info_name=name) as context:
-        if isinstance(command, click.Group):
-            for verb in command.list_commands(context):
-                child = command.get_command(context, verb)
-                if child is not None and not child.hidden:
-                    yield from _commands(child, f"{name} {verb}")
-            return
-        yield f"## `{name}`\n"
-        yield (command.help or "").split("\f")[0].strip() + "\n"
-        parameters = [p.get_help_record(context) for p in command.get_params(context)]
-        rows = [record for record in parameters if record is not None]
-        if rows:
-            yield "| option | meaning |\n|---|---|"
-            yield "\n".join(map(_option, rows)) + "\n"
+def _commands(command: Any, name: str, parent: Any = None) -> Iterator[str]:
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+    if hasattr(command, "list_commands"):
+        for verb in command.list_commands(context):
+            child = command.get_command(context, verb)
+            if child is not None and not child.hidden:
+                yield from _commands(child, verb, context)
+        return
+    yield f"## `{context.command_path}`\n"
+    yield (command.help or "").split("\f")[0].strip() + "\n"
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    rows = [record for record in records if record is not None and record[0] not in _EVERYWHERE]
+    if rows:
+        yield "| option | meaning |\n|---|---|"
+        yield "\n".join(map(_option, rows)) + "\n"
 
 
 def _option(record: tuple[str, str]) -> str:
     option, text = (part.replace("|", "/") for part in record)
     return f"| `{option}` | {text} |"
 
+
+#: Options of every command, which the page lists once.
+_EVERYWHERE = frozenset({"--help", "-h, --help"})
 
 PAGES: dict[str, Callable[[], str]] = {"errors.md": errors, "settings.md": settings, "cli.md": command_line}
 
