@@ -30,6 +30,8 @@ class DispatcherSettings(_Group):
 
     batch: int = Field(100, ge=1, le=500)
     """Events per claim."""
+    parallel: int = Field(2, ge=1, le=8)
+    """Rounds at a time while there is a backlog."""
     poll_ms: Milliseconds = 1_000
     """How often the outbox is looked at when no hint comes."""
     claim_ttl_ms: Milliseconds = 60_000

@@ -269,5 +269,7 @@ def make_dispatcher(app: AiJobApp, *, name: str | None = None, upkeep: bool = Tr
         transport=app.transport,
         poll_ms=app.settings.dispatcher.poll_ms,
         upkeep_ms=app.settings.upkeep.interval_ms,
+        # SQLite has one writer: a second round would only wait for the first.
+        parallel=1 if app.database.dialect.name == "sqlite" else app.settings.dispatcher.parallel,
     )
 

@@ -30,12 +30,19 @@ class DispatcherProcess:
         transport: Transport,
         poll_ms: int,
         upkeep_ms: int,
+        parallel: int = 1,
     ) -> None:
+        """``parallel``: rounds at a time while there is a backlog."""
         self.name = name
         self._transport = transport
         self._dispatcher = dispatcher
         self._stopped = threading.Event()
-        self._loops = [Loop("dispatch", dispatcher.run_once, interval_ms=poll_ms, idle=self._wait_for_hint)]
+        self._backlog = threading.Event()
+        self._loops = [Loop("dispatch", self._dispatch, interval_ms=poll_ms, idle=self._wait_for_hint)]
+        self._loops += [
+            Loop(f"dispatch-{number}", self._help, interval_ms=poll_ms, idle=self._wait_for_backlog)
+            for number in range(2, parallel + 1)
+        ]
         if subscribers is not None:
             self._loops.append(Loop("subscribers", subscribers.run_once, interval_ms=poll_ms))
         if upkeep is not None:
@@ -62,12 +69,34 @@ class DispatcherProcess:
         """Stop claiming. Safe from any thread or signal handler."""
         for loop in self._loops:
             loop.stop()
+        self._backlog.set()
         self._stopped.set()
 
     def join(self, timeout_s: float = 10.0) -> bool:
         """Wait until the loops have ended; False when one still runs."""
         ended = [loop.join(timeout_s) for loop in self._loops]
         return all(ended)
+
+    def _dispatch(self) -> bool:
+        more = self._dispatcher.run_once()
+        if more:
+            self._backlog.set()
+        return more
+
+    def _help(self) -> bool:
+        """One round, if there is a backlog: the database works on it while another round is at Redis.
+
+        Each sees the depth of the queues before the other's tickets, so a queue may get one batch too many.
+        """
+        if not self._backlog.is_set():
+            return False
+        more = self._dispatcher.run_once()
+        if not more:
+            self._backlog.clear()
+        return more
+
+    def _wait_for_backlog(self, timeout_ms: int) -> None:
+        self._backlog.wait(timeout_ms / 1000)
 
     def _wait_for_hint(self, timeout_ms: int) -> None:
         """Sleep until a creator's hint or the next poll; without Redis the poll alone counts.
