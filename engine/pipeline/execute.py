@@ -131,8 +131,10 @@ async def _call(resolved: Resolved, context: JobContext[Any]) -> Any:
         if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
             return await handler(context)
         return await _in_thread(handler, context)
-    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-        # On the event loop these would end the process, and every other job's attempt with it.
+    except (Exception, Aborted, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a handler may raise anything
+        # On the event loop SystemExit and its like would end the process, and every other job's attempt with it.
         raise HandlerError(f"the handler raised {type(error).__name__}") from None
 
 
