@@ -32,7 +32,7 @@ from registry.errors import AiJobsError
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 #: How long a start waits for a database or a Redis that may be starting too, in seconds.
-PATIENCE_S: Final = 5.0
+PATIENCE_S: Final = 10.0
 #: How long a start waits for its first fetch before it says nothing more of it, in seconds.
 _READY_S: Final = 60.0
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,17 @@ class Done:
         return found
 
 
+@contextmanager
+def _logging_kept() -> Iterator[None]:
+    """A daemon sets the logging of its process up; the next test is another process."""
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level)
+    try:
+        yield
+    finally:
+        root.handlers[:], root.level = before
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that the test's commands are started in."""
@@ -69,7 +82,8 @@ def aijobs(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     def run(*arguments: object, stdin: bytes = b"") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
         capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
+        with _logging_kept():
+            code = main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return Done(code, out, err)

@@ -1,4 +1,4 @@
-"""Jobs from the command line, on a database with its tables: created through the outbox, looked into, ended, repeated."""
+"""Jobs from the command line: created through the outbox, looked into, waited for, ended, repeated."""
 
 from __future__ import annotations
 
