@@ -99,7 +99,9 @@ class Work:
 
     def again(self, claim: Claim, history: History) -> Work:
         """The next attempt in the same worker."""
-        return replace(self, claim=claim, history=history)
+        # The view that handler and projector see is that of the claim they work under.
+        job = replace(self.job, epoch=claim.lease.epoch, attempt_count=claim.attempt_no)
+        return replace(self, job=job, claim=claim, history=history)
 
 
 @dataclass(frozen=True, slots=True)
