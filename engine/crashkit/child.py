@@ -6,8 +6,12 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
+
+import sqlalchemy as sa
 
 from engine.app import AiJobApp
 from engine.crashkit import controls
@@ -15,6 +19,7 @@ from engine.crashkit.app import make_app, request
 from engine.crashkit.options import Order
 from engine.worker.assembly import make_dispatcher, make_worker
 from outbox.base import points
+from outbox.base.db import create_engine_for
 from outbox.base.points import Point
 
 #: Exit code of a worker that handed jobs back.
@@ -94,6 +99,8 @@ def _create(order: Order, app: AiJobApp, say: Say) -> int:
     say("ready")
     for job in order.jobs:
         app.jobs.create_job(request(job, order.queue))
+        if order.pace_ms:
+            time.sleep(order.pace_ms / 1000)
     say("created")
     return 0
 
@@ -115,7 +122,27 @@ def _work(order: Order, app: AiJobApp, say: Say) -> int:
             say("ready")
 
     threading.Thread(target=announce, name="crashkit-ready", daemon=True).start()
+    threading.Thread(target=_pulse, args=(order, say), name="crashkit-pulse", daemon=True).start()
     return 0 if worker.run() else HANDED_BACK
+
+
+def _pulse(order: Order, say: Say) -> None:
+    """Notice when the machine itself keeps this process from working for most of a lease.
+
+    Then it is as good as frozen, and that its jobs are taken over is right.
+    """
+    limit_s = (order.times.lease_ms - order.times.heartbeat_ms) / 1000
+    engine = create_engine_for(order.places.database_url, pool_size=1)
+    last = time.monotonic()
+    while True:
+        with suppress(sa.exc.DBAPIError), engine.connect() as conn:
+            conn.execute(sa.select(sa.literal(1)))
+            conn.rollback()
+        now = time.monotonic()
+        if now - last > limit_s:
+            say("starved", ms=round((now - last) * 1000))
+        last = now
+        time.sleep(order.times.heartbeat_ms / 2000)
 
 
 _ROLES: dict[str, Callable[[Order, AiJobApp, Say], int]] = {

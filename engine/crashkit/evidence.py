@@ -182,8 +182,8 @@ def gather(conn: sa.Connection, queue: str, leftovers: Iterable[str] = ()) -> Ev
     snapshots, outputs, artifacts = (of_jobs.counts(t) for t in (SNAPSHOT, OUTPUT, ARTIFACT))
     facts = tuple(
         JobFacts(
-            id=row.id, key=(row.idempotency_key or "").removeprefix(f"{queue}/"), job_type=row.job_type, status=row.lifecycle_status,
-            error_code=row.error_code, attempt_count=row.attempt_count, max_attempts=row.max_attempts,
+            id=row.id, key=(row.idempotency_key or "").removeprefix(f"{queue}/"), job_type=row.job_type,
+            status=row.lifecycle_status, error_code=row.error_code, attempt_count=row.attempt_count, max_attempts=row.max_attempts,
             epoch=row.epoch, held=row.locked_by is not None or row.lock_until is not None,
             finished_at=row.finished_at, snapshots=snapshots[row.id], outputs=outputs[row.id],
             artifacts=artifacts[row.id], effects=tuple(x[0] for x in effects[row.id]),
@@ -225,7 +225,8 @@ def _orphans(conn: sa.Connection) -> int:
     found = 0
     for table, key in ((EVENT, "aggregate_id"), (SNAPSHOT, "job_id"), (OUTPUT, "job_id"), (EFFECT, "job_id")):
         job_exists = sa.exists().where(JOB.c.id == table.c[key])
-        found += conn.execute(sa.select(sa.func.count()).select_from(table).where(~job_exists)).scalar_one()
+        lonely = sa.select(sa.func.count()).select_from(table).where(~job_exists)
+        found += int(conn.execute(lonely).scalar_one())
     return found
 
 

@@ -18,7 +18,7 @@ from outbox.base.points import Point
 Perform = Callable[[Stage], None]
 
 #: Points inside a transaction that holds the lock of the job's row: nobody can take that job over before
-#: the transaction ends, so what is shown there is that the others go on.
+#: the transaction ends.
 LOCKED_POINTS = (Point.WORKER_IN_PROJECTOR, Point.WORKER_BEFORE_COMMIT)
 
 _CREATE = (Point.CREATE_BEFORE_INSERT, Point.CREATE_BEFORE_COMMIT, Point.CREATE_AFTER_COMMIT)
@@ -138,7 +138,9 @@ def freeze_worker(stage: Stage, at: Point) -> None:
     stage.wait_frozen(victim)
     stage.start("worker")
     stage.note_harm(None)
-    stage.wait_all_ended(but=1 if at in LOCKED_POINTS else 0)
+    # Where the server does not end the frozen transaction, its job alone waits for the thaw.
+    held_up = at in LOCKED_POINTS and not stage.ends_standing_transactions
+    stage.wait_all_ended(but=1 if held_up else 0)
     victim.thaw()
     stage.wait_all_ended()
     victim.stop()

@@ -80,7 +80,9 @@ class Order:
     upkeep: bool = True
     #: Protections to be left out, to see that the kit notices.
     controls: tuple[str, ...] = ()
+    #: Creator: what to create, and how long to wait between two, in ms.
     jobs: tuple[Job, ...] = ()
+    pace_ms: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

@@ -40,6 +40,8 @@ class Verdict:
     promised_ms: int | None = None
     #: Writes of lost claims that were refused.
     refused: int = 0
+    #: How often the machine kept a worker from working for most of a lease: it counts as frozen.
+    starved: int = 0
 
     @property
     def survived(self) -> bool:
@@ -113,6 +115,12 @@ class Stage:
         return Order(name=name, role=role, places=places, queue=self.queue, **fields)
 
     @property
+    def ends_standing_transactions(self) -> bool:
+        """Whether this server ends a frozen process's transaction, and so frees the rows it holds."""
+        dialect = self.engine.dialect
+        return dialect.name == "postgresql" or bool(getattr(dialect, "is_mariadb", False))
+
+    @property
     def relay(self) -> Relay:
         """The wire of this stage; processes started with ``wired=True`` reach Redis through it."""
         assert self.wire is not None, "the fault is not marked as wired"
@@ -134,9 +142,7 @@ class Stage:
     def note_harm(self, victim: Child | None, *, promised_ms: int | None = None) -> None:
         """The harm is done: from here on counts what was promised."""
         if victim is not None:
-            with self.engine.connect() as conn:
-                self.harm.note(victim.name, self.app.clock.read(conn))
-                conn.rollback()
+            self._note(victim)
         self._clock.harmed = time.monotonic()
         self._clock.promised_ms = promised_ms or self.options.times.after_crash_ms
 
@@ -225,16 +231,29 @@ class Stage:
 
     def verdict(self) -> Verdict:
         """Judge what the tables, Redis and the clock say."""
+        starved = self._note_starved()
         with self.engine.connect() as conn:
             found = evidence.gather(conn, self.queue, self._leftovers())
             conn.rollback()
         breaches = invariants.judge(Case(self.wanted, found, self.harm))
         took = self._recovery_ms()
-        if took is not None and took > self._clock.promised_ms + self.options.slack_ms:
+        if took is not None and not starved and took > self._clock.promised_ms + self.options.slack_ms:
             breaches.append(Breach(RECOVERY, f"{took} ms, promised are {self._clock.promised_ms} ms"))
-        return self._verdict(found, breaches, took)
+        return self._verdict(found, breaches, took, starved)
 
-    def _verdict(self, found: Evidence, breaches: list[Breach], took: int | None) -> Verdict:
+    def _note_starved(self) -> int:
+        """Processes that the machine has frozen are harmed like those that the kit has."""
+        starved = [child for child in self._children if child.count("starved")]
+        for child in starved:
+            self._note(child)
+        return sum(child.count("starved") for child in starved)
+
+    def _note(self, victim: Child) -> None:
+        with self.engine.connect() as conn:
+            self.harm.note(victim.name, self.app.clock.read(conn))
+            conn.rollback()
+
+    def _verdict(self, found: Evidence, breaches: list[Breach], took: int | None, starved: int) -> Verdict:
         facts = [child.facts() for child in self._children]
         refused = ("job.fenced", "usage.fenced", "outbox.claim_lost")
         return Verdict(
@@ -246,6 +265,7 @@ class Stage:
             recovery_ms=took,
             promised_ms=self._clock.promised_ms if took is not None else None,
             refused=sum(fact.get(name, 0) for fact in facts for name in refused),
+            starved=starved,
         )
 
     def _recovery_ms(self) -> int | None:
