@@ -146,7 +146,7 @@ def _redis(app: AiJobApp) -> Iterator[Finding]:
         return
     problems = app.transport.check()
     for problem in problems:
-        yield Finding("failed", "redis", problem)
+        yield Finding("failed", "redis", problem, "change it in redis.conf, or set AIJOBS_REDIS_URL to another server")
     if not problems:
         yield Finding("ok", "redis", f"answers, version and noeviction are right, prefix {app.settings.redis_prefix}")
     workers = app.transport.workers()

@@ -17,6 +17,8 @@ _SHORTEST_S: Final = 0.05
 _LONGEST_S: Final = 0.5
 #: A job that does not change is mentioned again after this many seconds where there are no bars.
 _REMIND_S: Final = 10.0
+#: Columns of a terminal from which on there are bars.
+_ROOM_FOR_BARS: Final = 60
 #: More bars than this are summed up in one.
 _MOST_BARS: Final = 12
 
@@ -51,22 +53,35 @@ class Watch:
     # -------------------------------------------------------------- bars
 
     def _open_bars(self) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self._bars = Progress(
-            SpinnerColumn(finished_text=" "),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None if self._out.talk_console().width < 80 else 24),
-            TextColumn("{task.fields[state]}", markup=False),
-            TimeElapsedColumn(),
-            console=self._out.talk_console(),
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            ProgressColumn,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
         )
+
+        console = self._out.talk_console()
+        columns: list[ProgressColumn] = [
+            SpinnerColumn(finished_text=" "), TextColumn("{task.description}", markup=False),
+        ]  # fmt: skip
+        # In a narrow terminal words go before pictures.
+        bar = 0 if console.width < _ROOM_FOR_BARS else 10 if console.width < 80 else 24
+        if bar:
+            columns.append(BarColumn(bar_width=bar))
+        columns.append(TextColumn("{task.fields[state]}", markup=False))
+        if bar:
+            columns.append(TimeElapsedColumn())
+        self._bars = Progress(*columns, console=console)
         self._bars.start()
         if len(self._names) > _MOST_BARS:
             self._tasks[_ALL] = self._bars.add_task(f"{len(self._names)} jobs", total=len(self._names), state="")
             return
-        width = max(map(len, self._names.values()), default=0)
-        for job_id, name in self._names.items():
+        room = max(8, console.width - bar - 26)
+        names = {job_id: shortened(name, room) for job_id, name in self._names.items()}
+        width = max(map(len, names.values()), default=0)
+        for job_id, name in names.items():
             self._tasks[job_id] = self._bars.add_task(one_line(name).ljust(width), total=100, state="")
 
     def _move_bars(self, jobs: Mapping[UUID, JobView]) -> None:
@@ -91,9 +106,12 @@ class Watch:
         self._out.say(f"{self._names.get(job.id, job.id)}: {state}")
 
 
-def shortened(name: str, longest: int = 32) -> str:
-    """The end of a long name, which tells files of one folder apart."""
-    return name if len(name) <= longest else f"\N{HORIZONTAL ELLIPSIS}{name[1 - longest :]}"
+def shortened(name: str, longest: int) -> str:
+    """Beginning and end of a long name: what it is, and what tells it from the others."""
+    if len(name) <= longest:
+        return name
+    head = longest // 3
+    return f"{name[:head]}\N{HORIZONTAL ELLIPSIS}{name[head + 1 - longest :]}"
 
 
 #: The key of the one bar that stands for all.

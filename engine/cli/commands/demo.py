@@ -25,7 +25,7 @@ from engine.cli.errors import Exit, UsageMistake
 from engine.cli.files import read_text, unique
 from engine.cli.inspecting import inspector
 from engine.cli.nouns import single
-from engine.cli.progress import Watch, shortened, wait_for
+from engine.cli.progress import Watch, wait_for
 from engine.cli.schema import require_current
 from engine.cli.session import Session
 from engine.config import DEFAULT_REDIS_URL, load_settings
@@ -189,7 +189,7 @@ def _watch(
         return all(job.is_final for job in jobs.values())
 
     names = {
-        job_id: f"{_TITLES[kind]}: {shortened(source.name)}"
+        job_id: f"{_TITLES[kind]}: {source.name}"
         for job_id, (source, kind) in zip(made, ((s, k) for s in sources for k in _KINDS), strict=True)
     }
     with Watch(session.out, names) as watch:
