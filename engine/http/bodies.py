@@ -37,6 +37,23 @@ class Body(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
 
+class Order(Body):
+    """A body that a client sends: a misspelt member is refused, not passed over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _number(value: object) -> object:
+    """JSON has one kind of number: 5.0 is a whole one, "5" and true are none."""
+    if isinstance(value, bool | str):
+        raise ValueError("must be a whole number")
+    return value
+
+
+#: Makes an int a whole number of JSON; stands behind its bounds, or the description would lose them.
+JSON_NUMBER: Final = BeforeValidator(_number)
+
+
 class Artifact(Body):
     """One business row that the job made."""
 

@@ -13,9 +13,6 @@ from engine.http.auth import Authenticator, LoopbackOnly, Principal, authenticat
 from engine.http.errors import Forbidden, Unauthenticated
 from engine.http.limits import RateLimiter
 
-#: Refused requests that one address may cause in a minute before it is told to wait.
-FAILURES_PER_MINUTE: Final = 120
-
 _CACHE: Final = "aijobs.principal"
 _BEARER: Final = HTTPBearer(auto_error=False, scheme_name="bearer", description="A bearer token.")
 
@@ -25,17 +22,10 @@ Needed = Callable[..., Awaitable[Principal]]
 class Gate:
     """Identifies callers once per request and counts their requests. One for an application."""
 
-    def __init__(
-        self,
-        authenticator: Authenticator,
-        *,
-        per_minute: int | None = None,
-        failures_per_minute: int = FAILURES_PER_MINUTE,
-    ) -> None:
+    def __init__(self, authenticator: Authenticator, *, per_minute: int | None = None) -> None:
         """``per_minute`` is how many requests one caller may send; None sets no limit."""
         self._authenticator = authenticator
         self._limiter = None if per_minute is None else RateLimiter(per_minute)
-        self._failures = RateLimiter(failures_per_minute)
 
     @property
     def open_to_this_machine(self) -> bool:
@@ -50,7 +40,6 @@ class Gate:
             return principal
         found = await authenticate(self._authenticator, connection)
         if found is None:
-            self._failures.take(connection.client.host if connection.client else "")
             raise Unauthenticated
         if self._limiter is not None:
             self._limiter.take(found.subject)

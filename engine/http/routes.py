@@ -5,8 +5,9 @@ application that has no handlers of ours.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cached_property
+from typing import Any, get_args, get_origin
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -30,6 +31,21 @@ _log = logging.getLogger("aijobs.http")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
+def _query_fields(dependant: Any) -> Iterator[Any]:
+    """The query parameters of a route and of what it depends on."""
+    yield from dependant.query_params
+    for other in dependant.dependencies:
+        yield from _query_fields(other)
+
+
+def _fault(name: str, message: str) -> dict[str, str]:
+    return {"place": f"query.{name[:64]}", "message": message}
+
+
+def _takes_a_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(map(_takes_a_list, get_args(annotation)))
+
+
 def request_id(request: Request) -> str | None:
     """The id of this request, for the answer, the log and the audit."""
     found = request.scope.get(REQUEST_ID)
@@ -44,11 +60,27 @@ class ProblemRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             try:
+                self.check_query(request)
                 return await handle(request)
             except Exception as error:  # noqa: BLE001 - the edge: nothing may pass it as it is
                 return self.render(request, error)
 
         return answer
+
+    def check_query(self, request: Request) -> None:
+        """Refuse what could only be passed over: a filter that is misspelt, or given twice and meant once."""
+        takes = self._takes
+        for name in request.query_params if takes else ():
+            if name not in takes:
+                raise RequestInvalid(errors=[_fault(name, "is not a parameter of this resource")])
+            if not takes[name] and len(request.query_params.getlist(name)) > 1:
+                raise RequestInvalid(errors=[_fault(name, "is given twice")])
+
+    @cached_property
+    def _takes(self) -> dict[str, bool]:
+        """The query parameters of this route, and whether each takes several values."""
+        fields = _query_fields(self.dependant)
+        return {field.alias: _takes_a_list(field.field_info.annotation) for field in fields}
 
     def render(self, request: Request, error: Exception) -> Response:
         """The response for ``error``."""

@@ -7,7 +7,7 @@ Each job is a transaction of its own; one that has moved on meanwhile is skipped
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Response
@@ -16,7 +16,7 @@ from pydantic import Field
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import WantedJobs
 from engine.http.admin.jobs import cancel, retry, shown
-from engine.http.bodies import Body, Reason255
+from engine.http.bodies import JSON_NUMBER, Body, Order, Reason255
 from engine.http.edge import Edge
 from engine.lifecycle import views
 from engine.lifecycle.views import JobFilter
@@ -28,14 +28,14 @@ from registry.job import JobView, LifecycleStatus
 _COUNT_LIMIT = 10_000
 
 
-class BulkOrder(Body):
+class BulkOrder(Order):
     """What to do to which jobs. ``filter`` narrows them down; without a dry run first, mind what it says."""
 
     filter: WantedJobs
-    dry_run: bool = Field(default=True, description="Only say how many match.")
+    dry_run: bool = Field(default=True, strict=True, description="Only say how many match.")
     reason: Reason255 | None = None
     before: UUID | None = Field(default=None, description="Go on from here.")
-    limit: int = Field(default=100, ge=1, le=500)
+    limit: Annotated[int, Field(ge=1, le=500), JSON_NUMBER] = 100
 
 
 class Skipped(Body):

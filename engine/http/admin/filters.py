@@ -7,9 +7,9 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from engine.http.bodies import PLAIN, Body, Status
+from engine.http.bodies import PLAIN, Order, Status
 from engine.lifecycle.views import JobFilter
 from registry.job import LifecycleStatus
 
@@ -22,10 +22,17 @@ def _within(moment: datetime) -> datetime:
     return min(max(moment, _EARLIEST), _LATEST)
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_within)]
+def _iso(value: object) -> object:
+    """A time is ISO 8601 text; a bare number is no time, though pydantic would make one of it."""
+    if not isinstance(value, str) or "-" not in value[1:]:
+        raise ValueError("must be a time such as 2026-10-31T08:00:00Z")
+    return value
 
 
-class WantedJobs(Body):
+Moment = Annotated[AwareDatetime, BeforeValidator(_iso), AfterValidator(_within)]
+
+
+class WantedJobs(Order):
     """A filter; what is left out restricts nothing. Times are ISO 8601 with an offset."""
 
     status: list[Status] = Field(default_factory=list, max_length=5)

@@ -11,7 +11,16 @@ from fastapi import APIRouter, Depends, Response
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit, wanted_jobs
 from engine.http.admin.inspecting import inspector
-from engine.http.bodies import AdminJob, Body, Instant, JobStatus, Reason255, admin_job, job_status
+from engine.http.bodies import (
+    AdminJob,
+    Body,
+    Instant,
+    JobStatus,
+    Order,
+    Reason255,
+    admin_job,
+    job_status,
+)
 from engine.http.edge import Edge
 from engine.http.idempotency import keyed_request
 from engine.http.jobs import JobId
@@ -93,7 +102,7 @@ class JobDetail(Body):
     calls: list[Call]
 
 
-class Reason(Body):
+class Reason(Order):
     """Why an operator acts; it stands in the audit."""
 
     reason: Reason255 | None = None

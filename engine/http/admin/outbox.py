@@ -12,7 +12,7 @@ from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit
 from engine.http.admin.inspecting import operations
 from engine.http.admin.jobs import Reason, shown
-from engine.http.bodies import PLAIN, Body, Instant, Reason255
+from engine.http.bodies import PLAIN, Body, Instant, Order, Reason255
 from engine.http.edge import Edge
 from engine.http.problem import problem_responses
 from engine.lifecycle.audit import Act
@@ -62,7 +62,7 @@ class EventPage(Body):
     next: UUID | None = None
 
 
-class Discard(Body):
+class Discard(Order):
     """Why an event is given up; its job fails with this."""
 
     reason: Reason255

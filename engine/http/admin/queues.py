@@ -10,7 +10,7 @@ from pydantic import Field
 
 from engine.http.admin.acts import Operator
 from engine.http.admin.jobs import Reason, shown
-from engine.http.bodies import Body, Instant, Reason255
+from engine.http.bodies import JSON_NUMBER, Body, Instant, Order, Reason255
 from engine.http.edge import Edge
 from engine.http.errors import QueueNotFound, QueueNotPaused
 from engine.http.problem import problem_responses
@@ -54,11 +54,11 @@ class Queues(Body):
     items: list[Queue]
 
 
-class PauseOrder(Body):
+class PauseOrder(Order):
     """Why, and for how long (absent: until it is resumed)."""
 
     reason: Reason255
-    for_seconds: int | None = Field(default=None, ge=1, le=31_536_000)
+    for_seconds: Annotated[int, Field(ge=1, le=31_536_000), JSON_NUMBER] | None = None
 
 
 def queues_routes(router: APIRouter, edge: Edge, operator: Any) -> None:

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import JSONResponse
 
 from engine.http.errors import HttpError
+from engine.http.openai.request import UNSUPPORTED
 from engine.http.problem import Answerable, publicly
 from engine.http.routes import ProblemRoute, described
 from registry.job import JobView
@@ -42,14 +43,6 @@ class ModelNotFound(HttpError):
     code = "MODEL_NOT_FOUND"
     status = 404
     public_message = "This model is not offered here."
-
-
-class UnsupportedParameter(HttpError):
-    """The request asks for something this route cannot do."""
-
-    code = "UNSUPPORTED_PARAMETER"
-    status = 400
-    public_message = "A parameter of this request is not supported here."
 
 
 class StillRunning(HttpError):
@@ -107,8 +100,11 @@ def _invalid(error: RequestValidationError) -> Answerable:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return Answerable(400, "REQUEST_MALFORMED", "The request's body is not JSON.")
-    steps = [step for step in first["loc"] if step != "body"]
+    steps = list(first["loc"])[1:]
     param = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps).lstrip(".")
+    if steps and steps[0] in UNSUPPORTED:
+        detail = f"The parameter {steps[0]} is not supported here."
+        return Answerable(400, "UNSUPPORTED_PARAMETER", detail, extra={"param": steps[0]})
     if first["type"] == "extra_forbidden":
         detail = f"Unrecognized request argument supplied: {param[:100]}"
         return Answerable(400, "UNSUPPORTED_PARAMETER", detail, extra={"param": param[:100]})
@@ -118,7 +114,9 @@ def _invalid(error: RequestValidationError) -> Answerable:
 
 # ------------------------------------------------------------------ a job's failure
 
-_CLIENT_FAULTS: Final = ("CONTENT_SAFETY_", "PROVIDER_REJECTED", "PAYLOAD_", "VALIDATION_NOT")
+_CLIENT_FAULTS: Final = (
+    "CONTENT_SAFETY_", "PROVIDER_REJECTED", "PROVIDER_INPUT_UNUSABLE", "PAYLOAD_", "VALIDATION_NOT",
+)  # fmt: skip
 _STATUS: Final = {
     "PROVIDER_RATE_LIMITED": 429,
     "TIMEOUT": 504,

@@ -8,51 +8,36 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from engine.http.openai.failure import UnsupportedParameter
+from engine.http.bodies import JSON_NUMBER
 from registry.catalog.chat_completion import ChatCompletionInput, ChatTurn
 
-#: Parameters that must be absent or have these values, which are what the answer has anyway.
-_ONLY: Final[dict[str, tuple[Any, ...]]] = {
-    "n": (1,),
-    "top_p": (1, 1.0),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-    "stop": ([],),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "parallel_tool_calls": (True, False),
-    "response_format": ({"type": "text"},),
-    "modalities": (["text"],),
-    "audio": (),
-    "prediction": (),
-    "reasoning_effort": (),
-    "verbosity": (),
-    "web_search_options": (),
-}
+#: What a database of ours could not keep is refused here already.
+_TEXT: Final = r"^[^\x00]*$"
+
+YesNo = Annotated[bool, Field(strict=True)]
+Text = Annotated[str, Field(pattern=_TEXT)]
+Nothing = Annotated[list[Any], Field(max_length=0)]
 
 
 class TextPart(BaseModel):
     """A part of a message; only text is taken."""
 
     type: Literal["text"]
-    text: str
+    text: Text
 
 
 class ChatMessage(BaseModel):
-    """One message of the conversation."""
+    """One message of the conversation. What else it holds labels it, and is left."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="ignore")
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[list[TextPart], Field(min_length=1)]
+    content: Text | Annotated[list[TextPart], Field(min_length=1)]
     name: str | None = None
+    tool_calls: Nothing | None = None
+    function_call: None = None
 
     def turn(self) -> ChatTurn:
         """This message as the model gets it."""
@@ -66,7 +51,25 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool = False
+    include_usage: YesNo | None = False
+
+
+class PlainText(BaseModel):
+    """The one format of an answer that can be asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text"]
+
+
+#: Parameters that would change the answer and cannot be honoured; they may only say what is done anyway.
+UNSUPPORTED: Final = frozenset(
+    {
+        "n", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias",
+        "stop", "tools", "tool_choice", "functions", "function_call", "response_format", "modalities",
+        "audio", "prediction", "reasoning_effort", "verbosity", "web_search_options",
+    }
+)  # fmt: skip
 
 
 class ChatRequest(BaseModel):
@@ -74,81 +77,56 @@ class ChatRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str = Field(min_length=1, max_length=128)
+    model: str = Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")
     messages: list[ChatMessage] = Field(min_length=1, max_length=1_000)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    max_completion_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    stream: bool | None = False
+    temperature: float | None = Field(default=None, ge=0, le=2, strict=True)
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000), JSON_NUMBER] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=1_000_000), JSON_NUMBER] | None = None
+    stream: YesNo | None = False
     stream_options: StreamOptions | None = None
     # Labels: they change no answer.
     user: str | None = None
     metadata: dict[str, Any] | None = None
-    store: bool | None = None
-    seed: int | None = None
+    store: YesNo | None = None
+    seed: Annotated[int, JSON_NUMBER] | None = None
     service_tier: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
-    # Refused unless they say what is done anyway; see _ONLY.
-    n: Any = None
-    top_p: Any = None
-    frequency_penalty: Any = None
-    presence_penalty: Any = None
-    logprobs: Any = None
-    top_logprobs: Any = None
-    logit_bias: Any = None
-    stop: Any = None
-    tools: Any = None
-    tool_choice: Any = None
-    functions: Any = None
-    function_call: Any = None
-    parallel_tool_calls: Any = None
-    response_format: Any = None
-    modalities: Any = None
-    audio: Any = None
-    prediction: Any = None
-    reasoning_effort: Any = None
-    verbosity: Any = None
-    web_search_options: Any = None
-
-    @field_validator("messages")
-    @classmethod
-    def _no_tools(cls, messages: list[ChatMessage]) -> list[ChatMessage]:
-        for place, message in enumerate(messages):
-            if (message.model_extra or {}).get("tool_calls"):
-                raise ValueError(f"messages[{place}].tool_calls is not supported")
-        return messages
+    parallel_tool_calls: YesNo | None = None
+    # UNSUPPORTED
+    n: Annotated[int, Field(ge=1, le=1), JSON_NUMBER] | None = None
+    top_p: float | None = Field(default=None, ge=1, le=1, strict=True)
+    frequency_penalty: float | None = Field(default=None, ge=0, le=0, strict=True)
+    presence_penalty: float | None = Field(default=None, ge=0, le=0, strict=True)
+    logprobs: Literal[False] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=0), JSON_NUMBER] | None = None
+    logit_bias: Annotated[dict[str, Any], Field(max_length=0)] | None = None
+    stop: Nothing | None = None
+    tools: Nothing | None = None
+    tool_choice: Literal["none", "auto"] | None = None
+    functions: Nothing | None = None
+    function_call: Literal["none", "auto"] | None = None
+    response_format: PlainText | None = None
+    modalities: Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)] | None = None
+    audio: None = None
+    prediction: None = None
+    reasoning_effort: None = None
+    verbosity: None = None
+    web_search_options: None = None
 
     def payload(self, model: str | None) -> ChatCompletionInput:
-        """The job's input. Raises :class:`UnsupportedParameter`."""
-        self._refuse_what_cannot_be_done()
+        """The job's input; ``model`` is the name for the provider."""
+        limits = {self.max_tokens, self.max_completion_tokens} - {None}
         return ChatCompletionInput(
             messages=[message.turn() for message in self.messages],
             model=model,
             temperature=self.temperature,
-            max_output_tokens=self._limit(),
+            max_output_tokens=min(limits, default=None),  # type: ignore[type-var]
             stream=bool(self.stream),
         )
 
     @property
     def wants_usage(self) -> bool:
         """Whether the last chunk of a stream is to hold the usage."""
-        return self.stream_options is not None and self.stream_options.include_usage
-
-    def _refuse_what_cannot_be_done(self) -> None:
-        for name, harmless in _ONLY.items():
-            value = getattr(self, name)
-            if value is not None and value not in harmless:
-                raise UnsupportedParameter(
-                    detail=f"The parameter {name} is not supported here.", param=name
-                )
-
-    def _limit(self) -> int | None:
-        both = {self.max_tokens, self.max_completion_tokens} - {None}
-        if len(both) > 1:
-            raise UnsupportedParameter(
-                detail="max_tokens and max_completion_tokens say different things.",
-                param="max_tokens",
-            )
-        return self.max_completion_tokens or self.max_tokens
+        return self.stream_options is not None and bool(self.stream_options.include_usage)

@@ -74,7 +74,7 @@ def _models_routes(router: APIRouter, edge: Edge, offer: Offer) -> None:
         """The models that chat requests may name."""
         return {"object": "list", "data": [_model(name) for name in offer.models]}
 
-    @router.get("/v1/models/{model}", responses=_errors(404))
+    @router.get("/v1/models/{model}", responses=_errors(400, 404))
     async def read_model(
         model: Annotated[str, Path(max_length=128)], principal: Principal = user
     ) -> dict[str, Any]:

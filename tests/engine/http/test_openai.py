@@ -373,7 +373,6 @@ def test_failed_answer_is_not_kept_and_a_repeat_runs_anew(
         ({"stop": ["x"]}, "unsupported_parameter", "stop"),
         ({"tools": [{"type": "function"}]}, "unsupported_parameter", "tools"),
         ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
-        ({"max_tokens": 5, "max_completion_tokens": 6}, "unsupported_parameter", "max_tokens"),
         ({"wonder": True}, "unsupported_parameter", "wonder"),
         ({"messages": []}, "invalid_value", "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "invalid_value", "messages[0].role"),
