@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "db": Entry("engine.cli.commands.db", "Tables: upgrade, current, check, sql, stamp"),
         "credentials": Entry("engine.cli.commands.credentials", "Users' own keys, encrypted"),
         "config": Entry("engine.cli.commands.config", "The settings, and where they come from"),
+        "crashkit": Entry("engine.cli.commands.crashkit", "Break it on purpose and prove that nothing is lost"),
         "redis-acl": Entry("engine.cli.commands.redis_acl", "The Redis user a deployment needs"),
     },
 }

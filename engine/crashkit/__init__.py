@@ -14,6 +14,5 @@
     controls ...... protections to leave out, to see that their loss is noticed
     kit ........... one run: prepare, try, clean up
     chaos ......... a seeded run of random faults
-    report ........ tables for people, JSON for machines
-    cli ........... ``aijobs crashkit``
+    campaign ...... all of it, and what it came to; ``aijobs crashkit`` runs it
 """

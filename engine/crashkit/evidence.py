@@ -183,9 +183,10 @@ def gather(conn: sa.Connection, queue: str, leftovers: Iterable[str] = ()) -> Ev
     facts = tuple(
         JobFacts(
             id=row.id, key=(row.idempotency_key or "").removeprefix(f"{queue}/"), job_type=row.job_type,
-            status=row.lifecycle_status, error_code=row.error_code, attempt_count=row.attempt_count, max_attempts=row.max_attempts,
-            epoch=row.epoch, held=row.locked_by is not None or row.lock_until is not None,
-            finished_at=row.finished_at, snapshots=snapshots[row.id], outputs=outputs[row.id],
+            status=row.lifecycle_status, error_code=row.error_code, epoch=row.epoch,
+            attempt_count=row.attempt_count, max_attempts=row.max_attempts, finished_at=row.finished_at,
+            held=row.locked_by is not None or row.lock_until is not None,
+            snapshots=snapshots[row.id], outputs=outputs[row.id],
             artifacts=artifacts[row.id], effects=tuple(x[0] for x in effects[row.id]),
             events=tuple(EventRow(*x) for x in events[row.id]),
             claims=tuple(ClaimRow(*x) for x in claims[row.id]),

@@ -45,7 +45,7 @@ class Fault:
     together: bool = True
     #: Whether some processes need a wire to Redis that can be cut.
     wired: bool = False
-    #: Whether SQLite can show it: there one transaction that stands still stops all writers.
+    #: Whether SQLite can show it: there a frozen process may hold the only write lock there is.
     on_sqlite: bool = True
 
 
@@ -269,6 +269,22 @@ def two_versions(stage: Stage) -> None:
     stage.wait_all_ended()
 
 
+# ------------------------------------------------------------------ what the controls are tried with
+
+
+def late_writer(stage: Stage) -> None:
+    """A worker freezes with its output in hand and goes on while the next claim of its job still runs."""
+    stage.create(jobs(1, call_ms=stage.options.times.lease_ms // 2))
+    stage.start("dispatcher")
+    victim = stage.start("worker", ready=False, point=Point.WORKER_AFTER_EXECUTE, act="freeze")
+    stage.wait_frozen(victim)
+    stage.start("worker")
+    stage.wait_calls(2)
+    victim.thaw()
+    stage.wait_all_ended()
+    victim.stop()
+
+
 # ------------------------------------------------------------------ the list
 
 
@@ -277,12 +293,6 @@ def _each(
 ) -> Iterator[Fault]:
     for at in points:
         yield Fault(f"{verb} {at.value}", partial(perform, at=at), **more)
-
-
-def _freezes() -> Iterator[Fault]:
-    for at in _WORK:
-        locked = at in LOCKED_POINTS
-        yield Fault(f"freeze {at.value}", partial(freeze_worker, at=at), on_sqlite=not locked)
 
 
 CATALOGUE: tuple[Fault, ...] = (
@@ -296,9 +306,9 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("kill upkeep.*", kill_upkeep, together=False),
     Fault(f"kill {Point.UPKEEP_AFTER_REDELIVER.value}", kill_redelivery, together=False),
     *_each(kill_shutdown, "kill", _SHUTDOWN),
-    *_freezes(),
-    *_each(freeze_dispatcher, "freeze", _DISPATCH),
-    Fault(f"freeze {Point.UPKEEP_AFTER_READ.value}", freeze_upkeep, together=False),
+    *_each(freeze_worker, "freeze", _WORK, on_sqlite=False),
+    *_each(freeze_dispatcher, "freeze", _DISPATCH, on_sqlite=False),
+    Fault(f"freeze {Point.UPKEEP_AFTER_READ.value}", freeze_upkeep, together=False, on_sqlite=False),
     Fault("Redis flushed, jobs wait", flush_waiting, together=False),
     Fault("Redis flushed, jobs run", flush_running, together=False),
     Fault("Redis flushed, worker killed", flush_and_kill, together=False),
@@ -306,4 +316,24 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("Redis unreachable for one worker", redis_partitioned, wired=True),
     Fault("a job kills its worker every time", poison),
     Fault("workers of two versions", two_versions),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A protection to leave out, a fault that needs it, and the invariant that must be seen to break."""
+
+    name: str
+    fault: Fault
+    breaks: str
+
+
+CONTROLLED: tuple[Control, ...] = (
+    Control("fence", Fault("late writer", late_writer, on_sqlite=False), "the_last_claim_wrote_the_result"),
+    Control(
+        "lease",
+        Fault("Redis unreachable for one worker", redis_partitioned, wired=True),
+        "calls_are_repeated_for_a_reason",
+    ),
+    Control("redelivery", Fault("Redis flushed, jobs wait", flush_waiting), "every_job_ends_right"),
 )

@@ -9,20 +9,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-import sqlalchemy as sa
-
 from engine.crashkit import evidence, tables
 from engine.crashkit.errors import KitRefusedError
-from engine.crashkit.faults import Fault
+from engine.crashkit.faults import Control, Fault
 from engine.crashkit.options import KitOptions
 from engine.crashkit.processes import Processes, log_folder
 from engine.crashkit.relay import Relay, can_relay
 from engine.crashkit.stage import Stage, Verdict
 from engine.migrations import runner
-from outbox.base.db import create_engine_for
+from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.transports.rq import drill
 from registry.errors import AiJobsError
 
@@ -43,6 +42,7 @@ class Kit:
         self.engine = create_engine_for(
             options.places.database_url, pool_size=options.at_once + 2, max_overflow=10
         )
+        self.uow = UnitOfWork(self.engine)
 
     @property
     def is_sqlite(self) -> bool:
@@ -70,9 +70,7 @@ class Kit:
         if not self.options.places.redis_url.startswith(("redis://", "rediss://", "unix://")):
             raise KitRefusedError("the kit's processes meet in Redis, so it needs a real one")
         runner.upgrade(self.engine)
-        with self.engine.connect() as conn:
-            foreign = evidence.foreign_jobs(conn)
-            conn.rollback()
+        foreign = self.uow.read(evidence.foreign_jobs)
         if foreign and not self._among_others:
             raise KitRefusedError(
                 f"the database holds {foreign} jobs that are not the kit's; its upkeep would heal them too. "
@@ -83,22 +81,22 @@ class Kit:
 
     def _clean(self) -> None:
         """Take away the rows and keys of this run, or of one that was killed here."""
-        with self.engine.begin() as conn:
-            evidence.erase(conn)
-            for table in (tables.CALL, tables.EFFECT):
-                conn.execute(sa.delete(table))
+        self.uow.run(evidence.erase)
+        self.uow.run(tables.empty)
         drill.wipe(self.options.places.redis_url, self.options.places.prefix)
 
     # -------------------------------------------------------------- faults
 
     @contextmanager
-    def stage(self, fault: str, *, wired: bool = False, controls: tuple[str, ...] = ()) -> Iterator[Stage]:
+    def stage(
+        self, fault: str, *, wired: bool = False, controls: tuple[str, ...] = (), options: KitOptions | None = None
+    ) -> Iterator[Stage]:
         """A stage for one fault, with a queue of its own."""
         places = self.options.places
         with self._lock:
             queue = f"crashkit-{next(self._numbers):03}"
         stage = Stage(
-            fault=fault, options=self.options, processes=self.processes, engine=self.engine, queue=queue,
+            fault=fault, options=options or self.options, processes=self.processes, uow=self.uow, queue=queue,
             prefix=places.prefix, controls=controls,
             wire=Relay(places.redis_url).__enter__() if wired else None,
         )  # fmt: skip
@@ -107,15 +105,25 @@ class Kit:
         finally:
             stage.close()
 
-    def try_fault(self, fault: Fault, *, controls: tuple[str, ...] = ()) -> Verdict:
+    def try_fault(
+        self, fault: Fault, *, controls: tuple[str, ...] = (), options: KitOptions | None = None
+    ) -> Verdict:
         """Try one fault from its beginning to its verdict."""
-        with self.stage(fault.name, wired=fault.wired, controls=controls) as stage:
+        with self.stage(fault.name, wired=fault.wired, controls=controls, options=options) as stage:
             try:
                 fault.perform(stage)
                 stage.finish()
             except AiJobsError as error:
                 return stage.gave_up(error)
             return stage.verdict()
+
+    def try_control(self, control: Control) -> Verdict:
+        """Try a fault without the protection it needs: the verdict has to be a breach."""
+        # What never comes is not waited for as long as what may be late.
+        patience = self.options.times.after_crash_ms / 1000 + self.options.slack_ms / 1000
+        eager = replace(self.options, patience_s=min(self.options.patience_s, 2 * patience))
+        fault = replace(control.fault, name=f"without {control.name}: {control.fault.name}")
+        return self.try_fault(fault, controls=(control.name,), options=eager)
 
     def fits(self, fault: Fault) -> bool:
         """Whether these places can show ``fault``."""

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from outbox.base.clock import DatabaseClock, stamp
+from outbox.base.db import UnitOfWork
 from outbox.base.types import BinaryUuid, UtcDateTime, ascii_text, exact_text
 
 _META = sa.MetaData()
@@ -57,6 +58,12 @@ def drop(engine: sa.Engine) -> None:
     _META.drop_all(engine)
 
 
+def empty(conn: sa.Connection) -> None:
+    """Delete all rows."""
+    for table in (CALL, EFFECT):
+        conn.execute(sa.delete(table))
+
+
 def add_effect(session: Session, job_id: UUID, queue_name: str, epoch: int) -> None:
     """Write one business row, in the projector's transaction."""
     session.execute(EFFECT.insert().values(job_id=job_id, queue_name=queue_name, epoch=epoch))
@@ -66,18 +73,14 @@ class CallBook:
     """Counts provider calls, each in a transaction of its own."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+        self._uow = UnitOfWork(engine)
         self._clock = DatabaseClock()
 
     def begin(self, job_id: UUID, queue_name: str, operation_id: str, worker: str) -> None:
         """A call has reached the provider."""
-        with self._engine.begin() as conn:
-            conn.execute(
-                _BEGIN,
-                {"job": job_id, "queue": queue_name, "operation": operation_id, "by": worker,
-                 "now_us": self._clock.us()},
-            )  # fmt: skip
+        call = {"job": job_id, "queue": queue_name, "operation": operation_id, "by": worker}
+        self._uow.run(lambda conn: conn.execute(_BEGIN, call | {"now_us": self._clock.us()}).close())
 
     def close(self) -> None:
         """Close the connections."""
-        self._engine.dispose()
+        self._uow.engine.dispose()
