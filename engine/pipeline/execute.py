@@ -113,7 +113,12 @@ def _result(task: asyncio.Future[Any]) -> Produced:
     if task.cancelled():
         # Not by us: the handler has cancelled itself.
         raise HandlerError("the handler was cancelled from inside")
-    produced: Produced = task.result()
+    try:
+        produced: Produced = task.result()
+    except (Exception, Aborted):
+        raise
+    except BaseException as error:  # noqa: BLE001 - GeneratorExit, which also ends a handler left behind
+        raise HandlerError(f"the handler raised {type(error).__name__}") from None
     return produced
 
 
@@ -131,7 +136,7 @@ async def _call(resolved: Resolved, context: JobContext[Any]) -> Any:
         if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
             return await handler(context)
         return await _in_thread(handler, context)
-    except (Exception, Aborted, asyncio.CancelledError):
+    except (Exception, Aborted, asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything
         # On the event loop SystemExit and its like would end the process, and every other job's attempt with it.

@@ -30,6 +30,7 @@ from engine.pipeline.heartbeat import Heartbeat
 from engine.pipeline.prepare import Preparer
 from engine.pipeline.work import Abort, Work
 from engine.upkeep.upkeep import Upkeep
+from engine.worker.eventloop import run_to_end
 from engine.worker.fetcher import Fetcher
 from engine.worker.pauses import Pauses
 from engine.worker.tickets import Tickets
@@ -110,7 +111,7 @@ class WorkerProcess:
         Returns whether everything in hand was finished; False when jobs had to be handed back.
         """
         settle_heap()
-        return asyncio.run(self._main(burst))
+        return run_to_end(self._main(burst))
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until the process fetches; for whoever runs it on a thread."""
