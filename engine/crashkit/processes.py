@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -72,6 +73,7 @@ class Child:
             self._news.wait_for(lambda: len(heard()) >= times or self._has_ended(), timeout_s)
             found = heard()
         if len(found) < times:
+            self._show_threads()
             raise KitStuckError(f"{self.name}: no {event!r} {more or ''}\n{self.log_tail()}")
         return found[times - 1]
 
@@ -84,7 +86,14 @@ class Child:
 
     def log_tail(self) -> str:
         """The end of what it wrote to its log."""
-        return self.log.read_text(errors="replace")[-2_000:] if self.log.exists() else ""
+        return self.log.read_text(errors="replace")[-6_000:] if self.log.exists() else ""
+
+    def _show_threads(self) -> None:
+        """Have it write to its log where each of its threads stands."""
+        size = len(self.log_tail())
+        self._signal(signal.SIGUSR1)
+        with suppress(KitStuckError):
+            until(lambda: len(self.log_tail()) > size, timeout_s=2, what=lambda: "a dump")
 
     # -------------------------------------------------------------- what is done to it
 

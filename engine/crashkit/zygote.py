@@ -7,6 +7,7 @@ belong to somebody else. When the pipe in closes, however that comes, all childr
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import os
@@ -119,6 +120,7 @@ def _become(wanted: dict[str, Any]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), _IN)
         os.dup2(os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
         order = Order.from_json(wanted["order"])
         code = child.run(order, child.speaker(_OUT, wanted["child"]))
