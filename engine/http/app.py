@@ -32,6 +32,7 @@ from engine.http.request_id import RequestIds
 from engine.http.routes import install_problem_handlers
 from engine.http.security import authenticator_of
 from engine.idempotency.record import Answer
+from engine.idempotency.store import IdempotencyOptions
 
 
 def create_http_app(
@@ -39,6 +40,7 @@ def create_http_app(
     *,
     authenticate: Authenticator | None = None,
     channels: Channels | None = None,
+    idempotency: IdempotencyOptions | None = None,
 ) -> FastAPI:
     """The HTTP edge of ``app``.
 
@@ -47,7 +49,9 @@ def create_http_app(
     are in ``api.state.edge``.
     """
     settings = app.settings.http
-    edge = Edge(app, authenticate=authenticate or authenticator_of(settings))
+    edge = Edge(
+        app, authenticate=authenticate or authenticator_of(settings), idempotency=idempotency
+    )
     api = FastAPI(
         title="aijobs",
         version=package_version(),

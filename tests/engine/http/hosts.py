@@ -16,6 +16,8 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
 from engine.app import AiJobApp
+from engine.config import Settings
+from engine.http.app import create_http_app
 from engine.http.auth import USER, Principal
 from engine.http.edge import Edge, joining
 from engine.http.idempotency import (
@@ -33,6 +35,7 @@ from engine.http.tokens import SharedSecretTokens
 from engine.idempotency.store import IdempotencyOptions
 from engine.intake.commands import CreateJobInput
 from tests.engine.http.conftest import SECRET, settings_for
+from tests.engine.http.senders import configure
 
 
 class Counter:
@@ -179,6 +182,21 @@ def serve_child(url: str, lease_ms: int) -> None:
     app = AiJobApp(settings=settings_for(url))
     host = make_host(app, lease_ms=lease_ms)
     run_printing_port(host, host.state.edge)
+
+
+def settings_of(url: str, redis_url: str, provider_url: str) -> Settings:
+    """Settings of an edge whose jobs other processes run."""
+    return settings_for(url).model_copy(
+        update={"redis_url": redis_url, "openai_base_url": provider_url, "model": "fake-1"}
+    )
+
+
+def serve_edge(url: str, redis_url: str, provider_url: str, lease_ms: int = 1_500) -> None:
+    """A server of the whole edge in a process of its own; prints its port."""
+    app = AiJobApp(settings=settings_of(url, redis_url, provider_url))
+    configure(app)
+    api = create_http_app(app, idempotency=IdempotencyOptions(lease_ms=lease_ms))
+    run_printing_port(api, api.state.edge)
 
 
 def run_printing_port(api: Any, edge: Edge) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import copy
-import hashlib
-import hmac
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,72 +15,20 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from engine.app import AiJobApp
 from engine.errors import SettingsError
-from engine.http.channels.event import ChannelEvent
-from engine.http.channels.registry import Channels, channels_of
+from engine.http.channels.registry import Channels
 from engine.idempotency.request import KeyedRequest
-from engine.intake.commands import CreateJobInput
 from engine.lifecycle import views
 from engine.streams.store import Piece
 from engine.worker.assembly import make_upkeep
 from outbox.base.clock import DatabaseClock
 from outbox.inbox import InboxRepository
 from tests.engine.http.conftest import MakeWorld, World
-
-SAMPLES = Path(__file__).resolve().parents[3] / "docs" / "channel_samples"
-SECRET = "the-channels-secret"
-KINDS = ("telegram", "alertmanager", "gitea", "line", "api")
-
-
-def sample(kind: str) -> dict[str, Any]:
-    return json.loads((SAMPLES / f"{kind}.json").read_text())  # type: ignore[no-any-return]
+from tests.engine.http.senders import KINDS, SECRET, configure, sample, signed, to_job
 
 
 def encoded(content: Any) -> bytes:
     return content if isinstance(content, bytes) else json.dumps(content).encode()
-
-
-def signed(kind: str, body: bytes, secret: str = SECRET, event_id: str = "d-1") -> dict[str, str]:
-    """The headers that a sender of this kind puts on a delivery."""
-    mac = hmac.digest(secret.encode(), body, hashlib.sha256)
-    return {
-        "telegram": {"X-Telegram-Bot-Api-Secret-Token": secret},
-        "alertmanager": {"Authorization": f"Bearer {secret}"},
-        "gitea": {
-            "X-Gitea-Signature": mac.hex(),
-            "X-Gitea-Delivery": event_id,
-            "X-Gitea-Event": "push",
-        },
-        "line": {"X-Line-Signature": base64.b64encode(mac).decode()},
-        "api": {"Authorization": f"Bearer {secret}", "Idempotency-Key": event_id},
-    }[kind]
-
-
-def to_job(event: ChannelEvent) -> CreateJobInput | None:
-    """The mapping of these tests: everything becomes a synthetic job, but for what says that it is to be ignored."""
-    if event.data.get("ignore"):
-        return None
-    if event.data.get("broken"):
-        raise KeyError("chapter")
-    return CreateJobInput(
-        user_id=f"{event.project}/{event.instance}",
-        job_type="synthetic",
-        target_type=event.channel,
-        target_id=event.id[:255],
-        payload=event.data.get("payload")
-        or {"value": {"kind": event.kind, "data": dict(event.data)}},
-    )
-
-
-def configure(app: AiJobApp) -> None:
-    channels = channels_of(app)
-    for kind in KINDS:
-        channels.on(kind, project="acme", secret=SECRET)(to_job)
-    channels.on("api", project="rotating", secret=["new-secret", "old-secret"])(to_job)
-    channels.on("api", project="unsecured")(to_job)
-    channels.on("api", project="open", allow_unsigned=True)(to_job)
-    channels.on("telegram", project="other", secret=SECRET)(to_job)
 
 
 class Sender:

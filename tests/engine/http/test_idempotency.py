@@ -286,7 +286,7 @@ class Server:
 
     def __init__(self, child: Child) -> None:
         self.child = child
-        self.port = int(child.wait_for_output("port ").split()[1])
+        self.port = int(child.wait_for_output("port ", 60).split()[1])
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         return httpx.post(
@@ -317,6 +317,7 @@ def count_jobs(app: AiJobApp) -> int:
     return app.uow.read(lambda conn: views.count(conn, views.JobFilter()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/jobs-linked", "/jobs-by-key"])
 def test_fifty_at_once_over_three_processes_make_one_job(
     servers: Callable[..., list[Server]], reader: AiJobApp, path: str
@@ -339,6 +340,7 @@ def test_fifty_at_once_over_three_processes_make_one_job(
     assert count_jobs(reader) == 1
 
 
+@pytest.mark.slow
 def test_killed_server_leaves_a_job_whose_answer_the_next_one_gives(
     servers: Callable[..., list[Server]], reader: AiJobApp
 ) -> None:
@@ -374,6 +376,7 @@ def test_killed_server_leaves_a_job_whose_answer_the_next_one_gives(
     assert count_jobs(reader) == 1
 
 
+@pytest.mark.slow
 def test_frozen_server_that_was_overtaken_gives_the_answer_of_the_other(
     servers: Callable[..., list[Server]], reader: AiJobApp
 ) -> None:

@@ -16,7 +16,7 @@ from engine.app import AiJobApp
 from engine.http.app import create_http_app
 from engine.http.server import EdgeServer
 from tests.engine.http.conftest import World, settings_for, token_of
-from tests.engine.http.test_channels import configure
+from tests.engine.http.senders import configure
 from tests.support.daemons import Daemons
 from tests.support.databases import Databases
 from tests.support.fake_openai import FakeOpenAI
