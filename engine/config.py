@@ -70,6 +70,8 @@ class WorkerSettings(_Group):
     """Backoff below this sleeps in place; a longer one parks the job and frees the slot (X31)."""
     max_retry_after_ms: Milliseconds = 3_600_000
     """Longest wait a provider may ask for."""
+    keep_error_text: bool = False
+    """Keep the text of a handler's own error in the job's row, for administrators; it may quote an input."""
     output_limit_bytes: int = Field(4 * 1024 * 1024, ge=1, le=16_000_000)
     """Largest output a job may store."""
 
@@ -98,8 +100,8 @@ class HttpSettings(_Group):
     """Required issuer of signed tokens."""
     jwt_audience: str | None = None
     """Required audience of signed tokens."""
-    requests_per_minute: int = Field(1_200, ge=0)
-    """Requests of one caller per minute and process; 0 sets no limit."""
+    requests_per_minute: int = Field(6_000, ge=0)
+    """Requests of one caller per minute and process; 0 sets no limit. Without authentication there is none."""
     body_limit_bytes: int = Field(2 * 1024 * 1024, ge=1_024)
     """Largest request body."""
     chat_wait_ms: Milliseconds = 110_000
