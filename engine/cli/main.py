@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     session = Session()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Known before the arguments are read, so that a slip among them is told as JSON too.
+    session.options.json = "--json" in arguments
     try:
         code = root().main(args=arguments, prog_name="aijobs", standalone_mode=False, obj=session)
         sys.stdout.flush()

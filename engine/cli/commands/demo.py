@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -224,8 +226,13 @@ def _report(
     session.out.show({"database": place.url if place.kept else None, "files": full}, text)
     good = all(r.job.lifecycle_status is LifecycleStatus.SUCCEEDED for r in records.values())
     if place.kept:
-        session.out.say(f"the rows are kept: aijobs jobs list --database-url {place.url}")
+        session.out.say(f"the rows are kept: {_program()} jobs list --database-url {place.url}")
     return Exit.DONE if good else Exit.JOB_NOT_SUCCEEDED
+
+
+def _program() -> str:
+    """What to type here: ``aijobs``, or its place where the shell does not find it (``./scripts/demo``)."""
+    return "aijobs" if shutil.which("aijobs") else sys.argv[0]
 
 
 def _show(session: Session, source: Source, record: JobRecord, output: Any) -> None:

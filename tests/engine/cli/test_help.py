@@ -112,6 +112,10 @@ def test_errors_are_json_too_when_asked(aijobs: Run) -> None:
     assert done.error["exit"] == 2
 
 
+def test_a_slip_among_the_options_is_json_too_when_asked(aijobs: Run) -> None:
+    assert aijobs("jobs", "list", "--statsu", "failed", "--json").error["code"] == "USAGE"
+
+
 def test_the_version_is_that_of_the_package(aijobs: Run) -> None:
     done = aijobs("--version")
 
