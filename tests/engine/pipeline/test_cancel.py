@@ -153,11 +153,11 @@ def test_a_job_that_was_asked_before_its_takeover_is_cancelled_by_the_next_worke
 
 @pytest.mark.usefixtures("artifact")
 def test_cancel_and_commit_in_both_orders_always_agree(
-    world: World, make_world: MakeWorld, database_kind: str
+    world: World, database_kind: str
 ) -> None:
     """WL-8. Raced from threads: one final state, an answer that fits it, artifacts only where it succeeded."""
     world.app.job("raced", input=Ask, output=Answer, projector="one_row")(lambda ctx: Answer())
-    rounds = 100 if database_kind == "sqlite" else 70
+    rounds = 80 if database_kind == "sqlite" else 60
     made = [world.create(job_type="raced", payload={}) for _ in range(rounds)]
     world.dispatch()
     told: dict[Any, str] = {}
