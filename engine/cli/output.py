@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
     from engine.cli.failures import Failure
 
-#: Colours of words that say how something stands.
-_STYLES = {
-    "succeeded": "green", "published": "green", "ok": "green",
-    "running": "cyan", "processing": "cyan",
-    "queued": "default", "pending": "default",
-    "failed": "red", "dead": "red", "indeterminate": "red",
-    "cancelled": "yellow", "discarded": "yellow", "obsolete": "dim", "warning": "yellow",
-}  # fmt: skip
-#: Columns that hold ids: never cut, folded where the terminal is narrow.
-_IDS = ("ID", "JOB", "EVENT", "WORKER", "NAME")
-
 #: The code of a failure that is nothing but the help of a noun without its verb.
 HELP = "HELP"
 
@@ -128,11 +117,16 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print rows under column names."""
-        if self.to_terminal:
-            self._rich_table(columns, rows)
+        cells = [[one_line(value) for value in row] for row in rows]
+        if not self.to_terminal:
+            for row in [columns, *cells]:
+                print("\t".join(row), file=self._stdout)
             return
-        for row in [columns, *rows]:
-            print("\t".join(map(one_line, row)), file=self._stdout)
+        from engine.cli.tables import lines
+
+        console = self._console(self._stdout)
+        for line in lines(columns, cells, console.width):
+            console.print(line, soft_wrap=True)
 
     def fields(self, values: Mapping[str, Any]) -> None:
         """Print names and values, one a line; None is left out."""
@@ -140,18 +134,6 @@ class Output:
         width = max(map(len, shown), default=0)
         for name, value in shown.items():
             self.line(f"{name:<{width}}  {value}" if self.to_terminal else f"{name}\t{value}")
-
-    def _rich_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in columns:
-            table.add_column(name, overflow="fold" if name in _IDS else "ellipsis", no_wrap=name not in _IDS)
-        for row in rows:
-            cells = [one_line(value) for value in row]
-            table.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in cells))
-        self._console(self._stdout).print(table)
 
     # -------------------------------------------------------------- talk
 
