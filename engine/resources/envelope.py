@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from pydantic import SecretStr
 
 from engine.errors import CredentialUnreadable, SettingsError
@@ -16,7 +15,14 @@ from engine.errors import CredentialUnreadable, SettingsError
 
 def new_encryption_key() -> SecretStr:
     """A fresh key for :class:`Envelopes`, as text to put into the settings."""
-    return SecretStr(Fernet.generate_key().decode())
+    return SecretStr(_library().Fernet.generate_key().decode())
+
+
+def _library() -> Any:
+    """Loaded by the first who has a key: the others are spared 6 MB and its start."""
+    import cryptography.fernet
+
+    return cryptography.fernet
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,8 @@ class Envelopes:
         if not keys:
             raise SettingsError("No key to encrypt users' credentials with is configured.")
         try:
-            self._fernet = MultiFernet([Fernet(key.get_secret_value().strip()) for key in keys])
+            fernets = [_library().Fernet(key.get_secret_value().strip()) for key in keys]
+            self._fernet = _library().MultiFernet(fernets)
         except ValueError:
             # Without the original error, which may quote the key.
             raise SettingsError("A credential key is not 32 bytes in URL-safe base64.") from None
@@ -57,13 +64,14 @@ class Envelopes:
     def seal(self, secret: SecretStr, owner: Owner) -> bytes:
         """Encrypt ``secret`` so that it opens for ``owner`` only."""
         content = {"v": 1, "key": secret.get_secret_value(), **owner.as_fields()}
-        return self._fernet.encrypt(json.dumps(content).encode())
+        sealed: bytes = self._fernet.encrypt(json.dumps(content).encode())
+        return sealed
 
     def open(self, sealed: bytes, owner: Owner) -> SecretStr:
         """Decrypt. Raises :class:`CredentialUnreadable`, also where the content belongs to somebody else."""
         try:
             content: dict[str, Any] = json.loads(self._fernet.decrypt(sealed))
-        except (InvalidToken, ValueError):
+        except (_library().InvalidToken, ValueError):
             raise CredentialUnreadable() from None
         secret = content.pop("key", None)
         if not isinstance(secret, str) or content != {"v": 1, **owner.as_fields()}:
@@ -73,6 +81,7 @@ class Envelopes:
     def reseal(self, sealed: bytes) -> bytes:
         """Encrypt the same content with the first key. Raises :class:`CredentialUnreadable`."""
         try:
-            return self._fernet.rotate(sealed)
-        except InvalidToken:
+            resealed: bytes = self._fernet.rotate(sealed)
+        except _library().InvalidToken:
             raise CredentialUnreadable() from None
+        return resealed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.app import AiJobApp
 from engine.errors import SettingsError
@@ -26,7 +26,6 @@ from engine.pipeline.settle import Settler
 from engine.pipeline.work import Resolved, Work
 from engine.providers.base import AiProvider
 from engine.providers.offline import OfflineProvider
-from engine.providers.openai_compatible import OpenAICompatibleProvider
 from engine.providers.router import ProviderRouter
 from engine.resources.credential_store import CredentialStore
 from engine.resources.envelope import Envelopes
@@ -47,6 +46,9 @@ from outbox.transports.base import Transport
 from registry.errors import UnknownQueueError
 from registry.queues import QueueSpec
 
+if TYPE_CHECKING:
+    from engine.providers.openai_compatible import OpenAICompatibleProvider
+
 #: How long a preview of an answer is kept: its readers come back within seconds, or read the output.
 PREVIEW_MS = 3_600_000
 #: Where the platform's key is valid when the settings name no other server.
@@ -59,17 +61,26 @@ def make_provider(app: AiJobApp) -> AiProvider:
     if app.given_provider is not None:
         return app.given_provider
     settings = app.settings
-    platform = None
+    platform = deepseek = None
     if settings.openai_api_key is not None or settings.openai_base_url is not None:
-        platform = OpenAICompatibleProvider(
+        platform = _openai_compatible()(
             base_url=settings.openai_base_url or OPENAI_BASE_URL,
             default_model=settings.model or DEFAULT_MODEL,
             key_required=settings.openai_base_url is None,
         )
-    deepseek = OpenAICompatibleProvider(
-        base_url=settings.deepseek_base_url, default_model=settings.deepseek_model, name="deepseek"
-    )
+    if settings.credential_keys is not None:
+        # Without a key set there are no users' keys.
+        deepseek = _openai_compatible()(
+            base_url=settings.deepseek_base_url, default_model=settings.deepseek_model, name="deepseek"
+        )
     return ProviderRouter(platform=platform, user_deepseek=deepseek, offline=OfflineProvider())
+
+
+def _openai_compatible() -> type[OpenAICompatibleProvider]:
+    """Loaded where a server is configured: the library takes 20 MB and a second."""
+    from engine.providers.openai_compatible import OpenAICompatibleProvider
+
+    return OpenAICompatibleProvider
 
 
 def make_credentials(app: AiJobApp) -> CredentialResolver:
