@@ -13,6 +13,10 @@ from engine.providers.offline.facts import GAP, Fact
 from engine.providers.offline.stems import fold, stems
 
 _PAIRS: Final = {"(": ")", "[": "]", "“": "”", "（": "）", "《": "》", "「": "」", "『": "』"}
+#: TeX between dollars (a price has a digit behind the second one), assignments, calls.
+_FORMULA: Final = re.compile(
+    r"\$[^\s$](?:[^$\n]{0,200}[^\s$])?\$(?!\d)|\\[A-Za-z]+\{|\\[(\[]|\w\s?[=^]\s?[\w(_$-]|\w\(\w*\)|[{}]|::|->"
+)
 #: Weaker facts are worse than none.
 _FLOOR: Final = 0.2
 #: Facts that are shown where all are weak.
@@ -31,6 +35,8 @@ def sound(fact: Fact) -> bool:
     front, answer = fact.front.strip(), fact.answer.strip()
     if not front or not answer or len(front) > 700 or len(answer) > 900:
         return False
+    if fact.is_cloze and holds_formula(front):
+        return False
     if not _has_word(answer) or not _has_word(front.replace(GAP, "")):
         return False
     if not _balanced(answer) or not _balanced(front):
@@ -46,6 +52,11 @@ def _balanced(text: str) -> bool:
     if text.count('"') % 2:
         return False
     return all(text.count(opening) == text.count(closing) for opening, closing in _PAIRS.items())
+
+
+def holds_formula(text: str) -> bool:
+    """Whether a text holds a formula or a piece of program, in which a gap cannot be filled by knowing."""
+    return bool(_FORMULA.search(text))
 
 
 def gives_away(front: str, answer: str) -> bool:

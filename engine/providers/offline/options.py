@@ -29,6 +29,8 @@ _CHINESE_NUMBERS: Final = "二三四五六七八九十"
 _NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MONTH: Final = re.compile("|".join(month.lower() for month in MONTHS))
+#: What no reader takes for a term: np.mean, max_size, $n$.
+_CODE: Final = re.compile(r"^[a-z]\w*\.[a-z]|[_$={}\\<>]|\(\)")
 #: How far made-up years, and made-up quantities as factors, are from the right one.
 _YEARS_OFF: Final = ((7, -12, 15, -4, 21), (-9, 6, -17, 11, -25))
 _FACTORS: Final = ((2.0, 0.5, 1.5, 0.75, 3.0, 0.25), (0.5, 1.5, 2.0, 0.25, 0.75, 3.0))
@@ -48,7 +50,7 @@ class Options:
         found: dict[Kind, Counter[str]] = {}
         spelled: dict[str, str] = {}
         for text, kind in things:
-            if "'s " not in text:
+            if "'s " not in text and not _CODE.search(text):
                 key = key_of(text)
                 spelled.setdefault(key, text)
                 found.setdefault(kind, Counter())[key] += 1

@@ -20,7 +20,7 @@ from engine.providers.offline.summary import extract
 from engine.resources.credentials import Credential
 
 #: Recorded as the model; raised whenever the same text gives another answer.
-MODEL: Final = "offline-1"
+MODEL: Final = "offline-2"
 
 _TOKEN: Final = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\w\s]"

@@ -59,6 +59,13 @@ _MAKER: Final = re.compile(
 _BECAUSE: Final = re.compile(r"^(?P<x>[^，。；]{3,30})，?(?:是)?因为(?P<y>[^。；]{4,80})$")
 #: Where a second statement begins.
 _SECOND: Final = re.compile(r"，(?=也|并|而|但|它|他|她|这|其中|同时|后来|所以|因此)")
+#: A clause with a subject of its own.
+_OTHER: Final = re.compile(
+    r"(?!也|又|更|还|都|既|即|就|可|不|并|主要|通常|一般|其|往往|同时|而|尤其)"
+    rf"{_NOUN}{{1,11}}{_NOUN}(?<![不就都也还只可总但而若或于要正便乃凡算更多真的])是(?!否|的|非)[^，]+$"
+)
+#: What opens a condition ends behind the comma.
+_CONDITION: Final = re.compile(r"^(?:当|如果|在)|(?:时|后|下|时候)$")
 _VERB_INSIDE: Final = re.compile(r"有|是|在|把|将|使|一种|一个|的$")
 _PERSON: Final = re.compile(
     r"(?:学家|家|诗人|作家|皇帝|国王|总统|主席|将军|医生|教授|院士|工程师|演员|歌手|画家|领袖|创始人"
@@ -144,7 +151,7 @@ def _definition(text: str) -> Asked | None:
     match = _IS.match(text)
     if match is None or match["x"].endswith(("的", "不", "这", "那")):
         return None
-    subject, meaning = match["x"], match["y"].strip("，")
+    subject, meaning = match["x"], _own_part(match["y"].strip("，"))
     if len(meaning) < 2 or (meaning.endswith("的") and len(meaning) < 4):
         return None
     first = meaning.split("，")[0]
@@ -153,6 +160,15 @@ def _definition(text: str) -> Asked | None:
     if len(meaning) <= 8 and "的" in subject:
         return Asked(f"{subject}是什么？", meaning, "name", 2.7)
     return Asked(f"{subject}是什么？", meaning, "definition", 3.0, subject)
+
+
+def _own_part(meaning: str) -> str:
+    """A meaning up to where something else is defined: "不发酵茶，红茶是全发酵茶"."""
+    parts = meaning.split("，")
+    if _CONDITION.search(parts[0]):
+        return meaning
+    other = next((at for at in range(1, len(parts)) if _OTHER.match(parts[at])), len(parts))
+    return "，".join(parts[:other])
 
 
 def defined_in(said: str) -> str | None:

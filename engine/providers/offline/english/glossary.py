@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.providers.offline.english.asking import capitalized
-from engine.providers.offline.english.tokens import is_adjective, is_verb, tokenize
+from engine.providers.offline.english.tokens import Token, is_adjective, is_verb, tokenize
 from engine.providers.offline.english.verbs import FORMS
-from engine.providers.offline.english.words import STOP_WORDS, section
+from engine.providers.offline.english.words import ADVERBS, NOUNS, STOP_WORDS, section
 from engine.providers.offline.facts import Fact
 from engine.providers.offline.sentences import Sentence
 
@@ -39,7 +39,17 @@ def entry(text: str) -> re.Match[str] | None:
     refused = _NO_TERM.match(match["term"]) or match["term"].lower() in _NO_TERMS
     if refused or len(term) > _LONGEST or len(match["meaning"].split()) < 2:
         return None
-    return None if any(is_verb(term, at) for at in range(len(term))) else match
+    return None if any(_acts(term, at) for at in range(len(term))) else match
+
+
+def _acts(term: list[Token], at: int) -> bool:
+    """Whether a word of a term makes a statement of it: "The ponds also trap sediment"."""
+    word = term[at].low
+    if is_verb(term, at) or (word in ADVERBS and 0 < at < len(term) - 1):
+        return True
+    form = FORMS.get(word)
+    inside = 0 < at < len(term) - 1 and word not in NOUNS and not term[at].is_capital
+    return inside and form is not None and form.tense == "third"
 
 
 def meaning_of(sentence: Sentence) -> Fact | None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.providers.offline.english.asking import Question
+from engine.providers.offline.english.clarity import (
+    gap_points_elsewhere,
+    points_elsewhere,
+    says_nothing,
+)
 from engine.providers.offline.english.clauses import Clause, parse
 from engine.providers.offline.english.gaps import TALK, Said, gaps
 from engine.providers.offline.english.glossary import acronyms, entry, meaning_of
@@ -19,6 +24,7 @@ from engine.providers.offline.english.statements import statement
 from engine.providers.offline.english.tokens import Token, tokenize
 from engine.providers.offline.english.verbs import FORMS
 from engine.providers.offline.english.vocabulary import Vocabulary
+from engine.providers.offline.english.words import NOUNS
 from engine.providers.offline.facts import Fact, Kind, Span
 from engine.providers.offline.sentences import Sentence
 
@@ -79,8 +85,19 @@ class EnglishReader:
                 marked = spans(meaning, tokenize(meaning), self._vocabulary)
                 found.extend((s.of(meaning), s.kind) for s in marked if not _is_act(meaning, s))
             elif line.said is not None:
-                found.extend((span.of(line.said), span.kind) for span in self._spans_of(line))
+                marked = [s for s in self._spans_of(line) if not self._is_opening(line, s)]
+                found.extend((span.of(line.said), span.kind) for span in marked)
         return found
+
+    def _is_opening(self, line: _Line, span: Span) -> bool:
+        """Whether a word is there only because a line begins with it: "Opening the file", "Measure twice"."""
+        if span.start > 0 or line.said is None or " " in span.of(line.said):
+            return False
+        first = line.tokens[0]
+        if self._vocabulary.is_proper(first, 0) or first.low in NOUNS:
+            return False
+        known = self._vocabulary.seen_lower(first.low)
+        return first.low in FORMS or not (known or first.low.endswith("s"))
 
     def _spans_of(self, line: _Line) -> list[Span]:
         order = line.sentence.order
@@ -100,14 +117,17 @@ class EnglishReader:
         facts = list(acronyms(sentence))
         if clause is not None and not TALK.search(said):
             asked = questions(clause, self._vocabulary)
-            facts += [self._asked(sentence, clause, question) for question in asked]
-        facts += gaps(
+            facts += [
+                self._asked(sentence, clause, question) for question in asked if _clear(question)
+            ]
+        left_out = gaps(
             sentence,
             Said(said, line.tokens),
             self._spans_of(line),
             before if resolved else None,
             self._least,
         )
+        facts += map(_weighed, left_out)
         if resolved:
             return facts, before
         after = Antecedent.of(clause, self._vocabulary) if clause is not None else None
@@ -119,6 +139,17 @@ class EnglishReader:
         weight -= 1.2 if _SOMEBODY.search(question.text) else 0.0
         about = _ARTICLE.sub("", clause.subject) if question.kind == "definition" else ""
         return Fact(sentence, question.text, question.answer, question.kind, weight, about=about)
+
+
+def _clear(question: Question) -> bool:
+    """Whether a question and its answer say something, and all of it."""
+    empty = says_nothing(question.text, question.answer)
+    return not empty and not points_elsewhere(question.text, question.answer)
+
+
+def _weighed(fact: Fact) -> Fact:
+    """A gap in a sentence that leans on another one is worth less."""
+    return replace(fact, weight=fact.weight - 1.2) if gap_points_elsewhere(fact.front) else fact
 
 
 def _is_act(text: str, span: Span) -> bool:

@@ -9,7 +9,7 @@ from engine.providers.offline.english.dates import date_spans
 from engine.providers.offline.english.names import name_spans
 from engine.providers.offline.english.quantities import quantity_spans
 from engine.providers.offline.english.tokens import Token, is_adjective, noun_phrase
-from engine.providers.offline.english.verbs import FORMS
+from engine.providers.offline.english.verbs import AMBIGUOUS, FORMS
 from engine.providers.offline.english.vocabulary import Vocabulary
 from engine.providers.offline.english.words import DETERMINERS, GENERIC, NOUNS, section
 from engine.providers.offline.facts import Span, apart
@@ -76,8 +76,17 @@ def _term(
         return None
     if end - start == 1 and head in GENERIC:
         return None
+    if end - start > 1 and _acts(tokens[start]):
+        return None
     form = FORMS.get(head)
     doubtful = 0.4 if form is not None and form.tense in ("gerund", "base", "third") else 0.0
     compound = 0.25 if end - start in (2, 3) else 0.0
     weight = 0.7 + vocabulary.importance(phrase) + compound - doubtful
     return Span(tokens[start].start, tokens[end - 1].end, "term", weight)
+
+
+def _acts(token: Token) -> bool:
+    """Whether a word can only say what something does: "this keeps rivers alive"."""
+    form = FORMS.get(token.low)
+    third = form is not None and form.tense == "third"
+    return third and token.low not in AMBIGUOUS and token.low not in NOUNS

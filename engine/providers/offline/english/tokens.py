@@ -28,6 +28,9 @@ _TOKEN: Final = re.compile(
 _SUBJECTS: Final = words_of("i you he she it we they who")
 #: No finite verb stands right behind one of these: "through leaves", "the leaves".
 _BEFORE_NOUN: Final = DETERMINERS | PREPOSITIONS
+#: Stand between a subject and its verb.
+_BETWEEN: Final = words_of("also often usually sometimes always still")
+_NO_PLURAL: Final = ("ss", "us", "is", "ics", "'s")
 _ADVERB: Final = re.compile(r"^[a-z]{3,}ly$")
 _ADJECTIVE: Final = re.compile(
     r"(?:ous|ful|less|able|ible|ical|ic|al|ive|ish|ary|ory|ant|ent|ular|esque|most)$"
@@ -119,6 +122,8 @@ def _stands_like_verb(tokens: list[Token], at: int) -> bool:
     if is_adjective(before.low) or before.low.endswith("'s"):
         return False
     form = FORMS[tokens[at].low]
+    if form.tense == "base" and _follows_several(tokens, at):
+        return True
     singular = not before.low.endswith("s")
     if form.tense == "third" and singular and (after.endswith("s") or is_adjective(after)):
         # "the area holds changes"
@@ -136,6 +141,17 @@ def _stands_like_verb(tokens: list[Token], at: int) -> bool:
         or is_adverb(after)
         or after in ("in", "into", "to", "from", "at", "on", "through", "as", "with")
     )
+
+
+def _follows_several(tokens: list[Token], at: int) -> bool:
+    """ "Wetlands release water", "ponds also trap sediment": a plural hardly ever stands before another noun."""
+    before, after = tokens[at - 1], tokens[at + 1]
+    if not is_content(after):
+        return False
+    if before.low in _BETWEEN:
+        return True
+    named = before.is_capital and at > 1
+    return not named and before.low.endswith("s") and not before.low.endswith(_NO_PLURAL)
 
 
 def is_content(token: Token) -> bool:

@@ -51,7 +51,7 @@ async def test_known_tasks_give_what_their_schema_asks_for(
     assert isinstance(result.parsed, schema)
     assert schema.model_validate_json(result.text) == result.parsed
     assert result.finish_reason == "stop"
-    assert result.usage.model == "offline-1"
+    assert result.usage.model == "offline-2"
     assert result.usage.cost_usd == 0
     assert result.usage.requests == 0
 
