@@ -61,7 +61,7 @@ def check_payload(definition: JobDefinition, payload: Any, *, limit: int) -> tup
     model = definition.input.model
     try:
         # A model instance may have been changed since it was validated, so it is read anew as well.
-        raw = payload.model_dump(mode="python") if isinstance(payload, BaseModel) else payload
+        raw = payload.model_dump(mode="python", warnings=False) if isinstance(payload, BaseModel) else payload
         value = model.model_validate(raw)
     except ValidationError as error:
         raise InvalidPayloadError(_problems(model, error), field="payload") from None

@@ -181,7 +181,7 @@ def _can_cross(error: BaseException) -> bool:
 
 
 def _validated(value: Any, model: type[BaseModel]) -> BaseModel:
-    raw = value.model_dump(mode="python") if isinstance(value, BaseModel) else value
+    raw = value.model_dump(mode="python", warnings=False) if isinstance(value, BaseModel) else value
     try:
         return model.model_validate(raw)
     except ValidationError as error:

@@ -148,7 +148,12 @@ class Gateway:
             finish_reason=result.finish_reason if result else None,
             provider_request_id=result.provider_request_id if result else None,
         )
-        settled = await persist(lambda: self._settlements.submit(settlement), self._telemetry)
+        try:
+            settled = await persist(lambda: self._settlements.submit(settlement), self._telemetry)
+        except Exception as error:  # noqa: BLE001 - bookkeeping must not cost an answer that was paid for (PC-1)
+            # Without its settlement the call stays unknown, which is true of what is on record.
+            self._telemetry.emit("usage.settle_failed", job_id=str(self._work.job.id), error=type(error).__name__)
+            return
         if not settled:
             self._telemetry.emit("usage.fenced", job_id=str(self._work.job.id))
             raise Aborted(Abort.FENCED)

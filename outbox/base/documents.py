@@ -18,10 +18,11 @@ def model_bytes(value: BaseModel) -> bytes:
     and for what pydantic cannot write as JSON (foreign objects, circles, bytes that are no text).
     """
     try:
-        content = canonical_bytes(value.model_dump(mode="json"))
+        # No warnings: pydantic puts the value in them (promise 7).
+        content = canonical_bytes(value.model_dump(mode="json", warnings=False))
         if b"null" in content:
             # In a field without a type pydantic writes NaN as null, without a word (WL-14).
-            _refuse_non_finite(value.model_dump(mode="python"))
+            _refuse_non_finite(value.model_dump(mode="python", warnings=False))
     except (ValueError, TypeError, RecursionError) as error:
         raise NotCanonicalError(f"cannot be written as JSON ({type(error).__name__})") from None
     return content
