@@ -21,6 +21,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.http.auth import Principal
 from engine.http.bodies import job_status
 from engine.http.edge import Edge
 from engine.http.errors import RequestTooLarge
@@ -85,8 +86,10 @@ class IdempotencyMiddleware:
             if key is None:
                 await self._app(scope, receive, send)
                 return
+            # Whose it is comes first: nobody unknown has a body of his kept in memory.
+            principal = await self._gate.identify(HTTPConnection(scope))
             body = await _whole(receive, self._body_limit)
-            claim = await self._claim(scope, key, body)
+            claim = await self._claim(scope, principal, key, body)
         except Exception as error:  # noqa: BLE001 - judged by the map of problems, which lets nothing out
             await self._refuse(scope, receive, send, error)
             return
@@ -95,9 +98,10 @@ class IdempotencyMiddleware:
             return
         await claim.run(self._app, scope, body, receive, send, render=self._render)
 
-    async def _claim(self, scope: Scope, key: str, body: bytes) -> KeyedCall | Answer:
+    async def _claim(
+        self, scope: Scope, principal: Principal, key: str, body: bytes
+    ) -> KeyedCall | Answer:
         """The right to run, or the answer of the request that had it. Raises what the client is refused with."""
-        principal = await self._gate.identify(HTTPConnection(scope))
         # With a prefix of its own, where it has one (ASGI).
         path = scope["path"]
         request = KeyedRequest(

@@ -5,6 +5,7 @@ application that has no handlers of ours.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from functools import cached_property
 from typing import Any, get_args, get_origin
@@ -92,11 +93,17 @@ def described(request: Request, error: Exception) -> Answerable:
     answer = describe(known(error))
     if answer.status >= 500:
         _log.warning(
-            "%s %s: %s", request.method, request.scope.get("path"), type(error).__name__,
-            exc_info=error if answer.code == "INTERNAL_ERROR" else None,
+            "%s %s: %s at %s", request.method, request.scope.get("path"), type(error).__name__, _place(error),
             extra={"code": answer.code, "request_id": request_id(request)},
         )  # fmt: skip
+        _log.debug("the request failed", exc_info=error)
     return answer
+
+
+def _place(error: Exception) -> str:
+    """Where an error was raised; its text may hold what must not be logged."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "nowhere"
 
 
 def known(error: Exception) -> Exception:

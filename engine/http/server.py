@@ -51,6 +51,8 @@ def make_server(
         "server_header": False,
         "timeout_graceful_shutdown": GRACE_S,
         "log_level": "info",
+        # Queries name users, and no user stands in a log (design 1).
+        "access_log": False,
     }
     return EdgeServer(uvicorn.Config(api, host=host, port=port, **settings | options), edge)
 

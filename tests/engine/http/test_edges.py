@@ -367,3 +367,29 @@ def test_creating_a_job_from_a_route_of_the_host_is_one_line(
             payload={"value": {"a": 1}}, idempotency_key="k",
         )
     ).job.id.hex == first.json()["jobId"].replace("-", "")  # fmt: skip
+
+
+# -- logs
+
+
+def test_no_user_key_or_content_reaches_a_log(
+    make_world: MakeWorld, migrated_sqlite: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world = make_world(migrated_sqlite)
+    secret = "a-secret-thought"
+    with world.client("ada@example.org", "admin") as client:
+        client.get("/admin-api/ai/jobs", params={"userId": "ada@example.org"})
+        client.post("/v1/chat/completions", json={"model": secret, "messages": secret})
+        client.post("/v1/models", headers={"idempotency-key": "my-private-key"})
+        client.get("/v1/models", headers={"authorization": "Bearer my-private-token"})
+        with world.app.database.begin() as conn:
+            conn.exec_driver_sql("DROP TABLE ai_job_snapshot")
+        body = {"model": "m", "messages": [{"role": "user", "content": secret}]}
+        broken = client.post("/v1/chat/completions", json=body)
+
+    assert broken.status_code == 500
+    assert "INTERNAL" not in broken.json()["error"]["message"]
+    assert any("OperationalError at" in record.getMessage() for record in caplog.records)
+    for private in ("ada@example.org", secret, "my-private-key", "my-private-token"):
+        assert private not in caplog.text
