@@ -1,7 +1,7 @@
 """Keeps every lease of a process alive: one statement for all of them, on a thread and a connection of its own.
 
-The work can starve neither (WL-2). Redis is asked first, for its cancel hints, but SQL alone says what is
-lost: on a Redis that forgot a ticket the lease is still ours (transport.md, pitfall 4).
+The work can starve neither (WL-2). SQL alone says what is lost, and whether a cancel was asked: on a Redis
+that forgot a ticket the lease is still ours (transport.md, pitfall 4).
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class Heartbeat:
     def run_once(self) -> bool:
         """Renew once; returns False, since there is never more to do at once."""
         running = list(self._running())
-        self._tell_transport(running)
         for queue in {work.queue for work in running}:
             self._renew([work for work in running if work.queue == queue], queue)
+        # Last: a Redis that does not answer may take its time-outs, but no lease.
+        self._tell_transport(running)
         return False
 
     def watch(self) -> bool:
