@@ -127,11 +127,12 @@ def _work(order: Order, app: AiJobApp, say: Say) -> int:
 
 
 def _pulse(order: Order, say: Say) -> None:
-    """Notice when the machine itself keeps this process from working for most of a lease.
+    """Notice when the machine itself keeps this process from working for a good part of a lease.
 
-    Then it is as good as frozen, and that its jobs are taken over is right.
+    One look at the database takes that long then, and a renewal is several: the process is as good as
+    frozen, and that its jobs are taken over is right.
     """
-    limit_s = (order.times.lease_ms - order.times.heartbeat_ms) / 1000
+    limit_s = order.times.lease_ms / 3_000
     engine = create_engine_for(order.places.database_url, pool_size=1)
     last = time.monotonic()
     while True:

@@ -2,7 +2,7 @@
 
 `server_kind`   "mariadb" or "postgresql": the databases that are servers, whose sessions and wires can be hurt
 `server`        that kind's server of the session
-`server_url`    a database on it with all tables and no rows
+`server_url`    a database on it with all tables and no rows; `mariadb_tables_url` and so on: of one kind only
 """
 
 from __future__ import annotations
@@ -39,7 +39,26 @@ def server(server_kind: str, request: pytest.FixtureRequest) -> MariaDbServer | 
 
 @pytest.fixture
 def server_url(server_kind: str, databases: Callable[[str], Databases]) -> Iterator[str]:
-    pool = databases(server_kind)
+    yield from _tables_url(server_kind, databases)
+
+
+def _tables_url(kind: str, databases: Callable[[str], Databases]) -> Iterator[str]:
+    pool = databases(kind)
     url = pool.prepared(MIGRATED, migrate)
     yield url
     pool.give_back(MIGRATED, url)
+
+
+@pytest.fixture
+def mariadb_tables_url(databases: Callable[[str], Databases]) -> Iterator[str]:
+    yield from _tables_url("mariadb", databases)
+
+
+@pytest.fixture
+def postgresql_tables_url(databases: Callable[[str], Databases]) -> Iterator[str]:
+    yield from _tables_url("postgresql", databases)
+
+
+@pytest.fixture
+def sqlite_tables_url(databases: Callable[[str], Databases]) -> Iterator[str]:
+    yield from _tables_url("sqlite", databases)
