@@ -19,7 +19,7 @@ from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.pipeline.work import Produced, Work
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
-from outbox.base.errors import DatabaseError
+from outbox.base.errors import DatabaseUnavailable
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from projectors.projection import project_output
@@ -70,7 +70,9 @@ class Projection:
         if len(batch) > 1:
             try:
                 self._uow.run(partial(self._succeed_all, batch=batch))
-            except (_Shortfall, DatabaseError):
+            except DatabaseUnavailable:
+                raise
+            except Exception:  # noqa: BLE001 - whoever is to blame, the others are not run again because of it
                 self._telemetry.emit("finish.batch_split", len(batch))
             else:
                 return [Ending.SUCCEEDED] * len(batch)
