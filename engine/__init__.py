@@ -24,8 +24,14 @@ if TYPE_CHECKING:
     from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
     from engine.intake.service import AiJobService
     from engine.pipeline.context import JobContext
+    from outbox.base.db import prepare_engine
+    from projectors.protocol import ArtifactRef
+    from registry.job import JobView
 
-__all__ = ["AiJobApp", "AiJobService", "CreateJobInput", "CreatedJob", "JobContext", "JobOverrides", "Settings"]
+__all__ = [
+    "AiJobApp", "AiJobService", "ArtifactRef", "CreateJobInput", "CreatedJob", "JobContext", "JobOverrides",
+    "JobView", "Settings", "prepare_engine",
+]  # fmt: skip
 
 #: Where each public name lives. Loaded when it is asked for: `aijobs --help` passes this package too.
 _HOMES = {
@@ -36,6 +42,9 @@ _HOMES = {
     "JobOverrides": "engine.intake.commands",
     "AiJobService": "engine.intake.service",
     "JobContext": "engine.pipeline.context",
+    "ArtifactRef": "projectors.protocol",
+    "JobView": "registry.job",
+    "prepare_engine": "outbox.base.db",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 #: Fields of a fact that may be logged. Any other is left out: a new one has to be thought about first.
 LOGGED: Final = (
     "job_id", "job_type", "queue", "attempt", "epoch", "delivery_no", "code", "reason", "by", "run_ms",
-    "pause_ms", "worker",
+    "pause_ms", "worker", "error",
 )  # fmt: skip
 
 #: Facts that say that something is lost, refused or out of reach, and needs a look if it goes on.

@@ -31,7 +31,6 @@ from engine.usage.repository import UsageRepository
 from outbox.base.db import UnitOfWork
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
-from registry.job import StartReason
 
 T = TypeVar("T")
 
@@ -43,6 +42,8 @@ class EngineOptions:
 
     park_from_ms: int = 5_000
     max_retry_after_ms: int = 3_600_000
+    #: Keep the text of a handler's own error in the job's row.
+    keep_error_text: bool = False
 
 
 class AiJobExecutionEngine:
@@ -126,19 +127,19 @@ class AiJobExecutionEngine:
         work.switch.check()
         if work.job.cancel_requested_at is not None:
             raise Aborted(Abort.CANCEL)
-        if work.claim.start_reason is StartReason.CRASH:
+        if work.lease.epoch > 1:
             await self._refuse_unrepeatable(work)
         if self._resolver.is_quick(work):
             return self._resolver.resolve(work)
         return await self._threaded(lambda: self._resolver.resolve(work))
 
     async def _refuse_unrepeatable(self, work: Work) -> None:
-        """After a crash in the middle of a call that must not be repeated, the outcome is unknown for good."""
+        """After a crash, or a hand-back, in the middle of a call that must not be repeated: unknown for good."""
         if work.definition.execution.on_unknown_outcome == "retry":
             return
         ids = [work.job.id]
         if await self._threaded(lambda: self._uow.read(lambda conn: self._usage.open_calls(conn, ids))):
-            raise ProviderOutcomeUnknown("the worker was lost during a call that must not be repeated")
+            raise ProviderOutcomeUnknown("the worker before was stopped during a call that must not be repeated")
 
     async def _project(self, produced: Produced) -> Ending:
         if produced.work.definition.projector is None:
@@ -160,7 +161,12 @@ class AiJobExecutionEngine:
             return await self._stopped(work, Abort.FENCED)
         decision = self._decide(work, error)
         self._telemetry.emit(
-            "attempt.failed", job_id=str(work.job.id), code=decision.failure.code, attempt=work.claim.attempt_no
+            "attempt.failed",
+            job_id=str(work.job.id),
+            job_type=work.job.job_type,
+            code=decision.failure.code,
+            error=type(error).__name__,
+            attempt=work.claim.attempt_no,
         )
         if isinstance(decision, RetryInPlace):
             return await self._again(work, decision)
@@ -186,6 +192,7 @@ class AiJobExecutionEngine:
             park_from_ms=self._options.park_from_ms,
             max_retry_after_ms=self._options.max_retry_after_ms,
             call_in_flight=work.switch.calls_in_flight > 0,
+            keep_error_text=self._options.keep_error_text,
         )
 
     async def _again(self, work: Work, decision: RetryInPlace) -> Work | Ending:

@@ -6,8 +6,10 @@ claim. RQ retries nothing, providers retry nothing, the outbox retries only deli
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.errors import ProviderRateLimited
 from engine.lifecycle.values import Failure
@@ -25,6 +27,9 @@ DEFAULT_RATE_WAIT_MS = 30_000
 
 #: Sent, and no answer: the provider may have worked and billed (WL-11).
 UNKNOWN_OUTCOMES = frozenset({"PROVIDER_OUTCOME_UNKNOWN", "PROVIDER_TIMEOUT"})
+
+#: Frames under this folder are ours and say nothing about a handler's mistake.
+_ENGINE = str(Path(__file__).resolve().parents[1])
 
 _NEVER = ("CONTENT_SAFETY_", "CREDENTIAL_", "SNAPSHOT_", "QUOTA_", "CANCELLED")
 _FAMILIES = ("PROVIDER_", "VALIDATION_", "PROJECTION_", "INTERNAL_", "TIMEOUT", *_NEVER)
@@ -73,11 +78,13 @@ class Situation:
     max_retry_after_ms: int
     #: A provider call was begun and its outcome is not known.
     call_in_flight: bool = False
+    #: Whether the text of a handler's own error is kept in the row.
+    keep_error_text: bool = False
 
 
 def decide(error: BaseException, at: Situation, *, jitter: Callable[[], float]) -> Decision:
     """What is to happen after ``error`` ended an attempt."""
-    failure = describe(error)
+    failure = describe(error, keep_text=at.keep_error_text)
     if isinstance(error, ProviderRateLimited) and at.epoch < MAX_CLAIMS:
         return _wait_for_rate(error, failure, at)
     if not _retried(failure.code or "", error, at) or at.attempt_no >= at.max_attempts:
@@ -88,27 +95,30 @@ def decide(error: BaseException, at: Situation, *, jitter: Callable[[], float]) 
     return Park(WaitKind.RETRY, StartReason.RETRY, delay, failure)
 
 
-def describe(error: BaseException) -> Failure:
+def describe(error: BaseException, *, keep_text: bool = False) -> Failure:
     """How ``error`` is recorded: a stable code, a sentence for users, and the kind for engineers.
 
-    The text of a foreign error may hold an input or an output, so only its kind is kept (promise 7).
+    The text of a foreign error may hold an input or an output, so only its kind and place are kept, unless
+    ``keep_text`` says that this deployment wants it in the row; it never gets into a log (promise 7).
     """
     if isinstance(error, AiJobsError):
         code = error.code if error.code.startswith(_FAMILIES) else "INTERNAL_UNCLASSIFIED"
         told = tuple(getattr(error, "errors", ()))
         return Failure(code, error.public_message, f"{type(error).__name__}: {error}", told)
-    return Failure("INTERNAL_HANDLER", AiJobsError.public_message, _where(error))
+    text = f": {_storable(str(error))}" if keep_text else ""
+    return Failure("INTERNAL_HANDLER", AiJobsError.public_message, _where(error, text))
 
 
-def _where(error: BaseException) -> str:
-    """The error's kind and the place it came from, without its text."""
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        frames.append(f"{code.co_name} ({code.co_filename}:{trace.tb_lineno})")
-        trace = trace.tb_next
-    return "\n  at ".join([type(error).__name__, *reversed(frames[-12:])])
+def _where(error: BaseException, text: str) -> str:
+    """The error's kind and the places it came from: the handler's own, where there are any."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_ENGINE)] or frames
+    places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(own[-12:])]
+    return "\n  at ".join([type(error).__name__ + text, *places])
+
+
+def _storable(text: str) -> str:
+    return text[:2_000].replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _wait_for_rate(error: ProviderRateLimited, failure: Failure, at: Situation) -> Park:

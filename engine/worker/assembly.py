@@ -137,7 +137,8 @@ def make_worker(
             usage=app.usage, backoff_ms=lambda work: app.registry.backoff_ms(work.definition),
             threads=threads, telemetry=app.telemetry,
             options=EngineOptions(
-                park_from_ms=settings.park_from_ms, max_retry_after_ms=settings.max_retry_after_ms
+                park_from_ms=settings.park_from_ms, max_retry_after_ms=settings.max_retry_after_ms,
+                keep_error_text=settings.keep_error_text,
             ),
         )  # fmt: skip
 

@@ -33,6 +33,8 @@ from outbox.base.failures import translate as translate
 from outbox.base.idle import end_idle_transactions
 
 T = TypeVar("T")
+#: An Engine or an AsyncEngine.
+E = TypeVar("E")
 
 _log = logging.getLogger("aijobs.db")
 
@@ -103,20 +105,26 @@ def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any)
     return end_idle_transactions(prepare_engine(engine), idle_transaction_ms)
 
 
-def prepare_engine(engine: sa.Engine) -> sa.Engine:
+def prepare_engine(engine: E) -> E:
     """Make every connection of ``engine`` keep our rules; returns the same engine.
 
-    A host application calls this once on its own engine, so that its transactions can carry jobs: on SQLite
-    this gives BEGIN IMMEDIATE. Calling it twice changes nothing.
+    A host application calls this once on its own engine, sync or async, so that its transactions can carry
+    jobs: on SQLite this gives BEGIN IMMEDIATE. Calling it twice changes nothing.
     """
+    # An AsyncEngine wraps the engine that has the events.
+    inner: Any = engine
+    _prepare(getattr(inner, "sync_engine", inner))
+    return engine
+
+
+def _prepare(engine: sa.Engine) -> None:
     if is_prepared(engine):
-        return engine
+        return
     # On the dialect, which an engine shares with its copies under other execution options.
     engine.dialect._aijobs_prepared = True  # type: ignore[attr-defined]
     sa.event.listen(engine, "connect", _PREPARE[engine.dialect.name])
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "begin", _begin_sqlite)
-    return engine
 
 
 def is_prepared(engine: sa.Engine) -> bool:
