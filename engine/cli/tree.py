@@ -95,15 +95,17 @@ def load(name: str, entry: Entry) -> Any:
     try:
         module = import_module(entry.module)
     except ModuleNotFoundError as error:
-        raise _missing(name, error) from error
+        raise missing_library(name, error) from error
     command = get_command(module.command)
     command.name = name
     _share_options(command)
     return command
 
 
-def _missing(name: str, error: ModuleNotFoundError) -> Exception:
-    """A library of an extra that is not installed is the user's to mend; a module of ours is not."""
+def missing_library(name: str, error: ModuleNotFoundError) -> Exception:
+    """What to raise where the command ``name`` cannot be imported.
+
+    A library of an extra that is not installed is the user's to mend; a module of ours is not."""
     from engine.cli.errors import UsageMistake
 
     library = (error.name or "").partition(".")[0]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli import daemon
 from engine.cli.nouns import single
 from engine.cli.session import Session
+from engine.cli.tree import missing_library
 from engine.config import notify_socket
-from engine.http.server import EdgeServer, make_server
 from engine.observe.notify import Supervisor
+
+if TYPE_CHECKING:
+    from engine.http.server import EdgeServer
 
 command = single()
 
@@ -26,12 +30,22 @@ def serve(
     ),
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 is any free one.")] = 8321,
 ) -> None:
-    """Serve the HTTP API until told to stop. It creates and reads jobs; others dispatch and run them."""
+    """Serve the HTTP API until told to stop. It creates and reads jobs; others dispatch and run them.
+
+    After a SIGTERM or Ctrl-C open requests are answered and the exit code is 0; a second signal cuts them off.
+    """
     session: Session = ctx.obj
+    try:
+        from engine.http.server import make_server
+    except ModuleNotFoundError as error:
+        raise missing_library("serve", error) from error
     # Redis only carries hints here, so any will do and none is waited for.
     app = daemon.prepare(session, role="serve", alone=True)
     server = make_server(app, host=host, port=port, log_config=None)
     threading.Thread(target=_tell_ready, args=(server,), daemon=True).start()
+    # uvicorn takes the signals while it serves and raises them once more at its end: a clean stop is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: None)
     server.run()
 
 

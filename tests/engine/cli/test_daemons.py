@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -299,3 +300,17 @@ def test_a_wrong_option_of_a_worker_is_one_line(refused: Refused, options: list[
 
     assert code == 2
     assert says in line
+
+
+# -- the API -------------------------------------------------------------------------------------
+
+
+def test_the_api_is_served_until_it_is_told_to_stop(here: World, program: Start) -> None:
+    server = program("serve", "--port", "0", env=environment(here))
+    line = json.loads(server.wait_for_output("Uvicorn running on", START_S))
+    address = line["event"].split()[3]
+
+    with urllib.request.urlopen(f"{address}/livez", timeout=START_S) as answer:
+        assert answer.status == 200
+
+    assert end(server) == 0
