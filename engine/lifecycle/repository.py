@@ -8,6 +8,7 @@ Locks are taken in one order: job, then claim, then output; the outbox comes las
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -43,9 +44,9 @@ class AiJobLifecycleRepository:
         """
         rows = [job.row() for job in jobs]
         if sql.INSERT_JOB.returns(conn):
-            found = [_birth(row) for row in sql.INSERT_JOB.fetch(conn, rows, now_us=self._clock.us())]
-            ours = {job.id for job in jobs}
-            return [birth for birth in found if birth.id in ours]
+            ours = {job.id: job for job in jobs}
+            found = sql.INSERT_JOB.fetch(conn, rows, now_us=self._clock.us())
+            return [_born(ours[job_id], *times) for job_id, *times in found if job_id in ours]
         sql.INSERT_JOB.execute(conn, rows, now_us=self._clock.us())
         return self.births(conn, [job.id for job in jobs])
 
@@ -327,6 +328,12 @@ class AiJobLifecycleRepository:
     @staticmethod
     def _delivery_no(conn: sa.Connection, job_id: UUID) -> int:
         return int(conn.execute(sql.DELIVERY_NO, {"job_id": job_id}).scalar_one())
+
+
+def _born(job: NewJob, created_at: datetime, available_at: datetime) -> sql.Birth:
+    """The row of a job that was just inserted: all but its times is known."""
+    queued = LifecycleStatus.QUEUED.value
+    return sql.Birth(job.id, job.idempotency_digest, job.request_fingerprint, queued, created_at, available_at)
 
 
 def _birth(row: Any) -> sql.Birth:

@@ -101,7 +101,7 @@ INSERT_JOB = RowInsert(
     },
     constants=BIRTH,
     unless_exists="idempotency_digest",
-    returning=Birth._fields,
+    returning=["id", "created_at", "available_at"],
 )
 
 _BIRTH = sa.select(*(_C[name] for name in Birth._fields))

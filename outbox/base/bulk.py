@@ -28,6 +28,8 @@ Row = Mapping[str, Any]
 _PLAIN = re.compile(r"[A-Za-z0-9_.@:/-]*")
 #: From so many rows on it pays to look for what they share.
 _FEW = 8
+#: Texts for fewer rows that are kept.
+_TEXTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +45,26 @@ class _Compiled:
     results: tuple[Process | None, ...]
     ours: frozenset[str]
 
-    def statement(self, rows: Sequence[Row], shared: Mapping[str, int]) -> tuple[str, Iterable[Any]]:
-        """The text for ``rows`` and its parameters, row by row."""
+    def many(self, rows: Sequence[Row], shared: Mapping[str, int]) -> tuple[str, Iterable[Any]]:
+        """The text for many rows and its parameters, row by row."""
         columns = {name: [row[name] for row in rows] for name in self.names if name not in shared}
-        written = {name: str(int(number)) for name, number in shared.items()}
-        if len(rows) >= _FEW:
-            written |= self._shared_by_all(columns)
-        text, parameters = [self.pieces[0]], []
+        text, names = self.text(len(rows), _numbers(shared) | self._shared_by_all(columns))
+        parameters = [self._bound(name, columns[name]) for name in names]
+        return text, chain.from_iterable(zip(*parameters, strict=True))
+
+    def few(self, rows: Sequence[Row], names: Sequence[str]) -> list[Any]:
+        """The parameters ``names`` of a few rows, whose text was made before."""
+        bound = [(name, self.processors[name]) for name in names]
+        return [row[name] if p is None else p(row[name]) for row in rows for name, p in bound]
+
+    def text(self, count: int, written: Mapping[str, str]) -> tuple[str, list[str]]:
+        """The statement for ``count`` rows, and the names that stay parameters of each."""
+        parts, names = [self.pieces[0]], []
         for name, piece in zip(self.names, self.pieces[1:], strict=True):
             if name not in written:
-                parameters.append(self._bound(name, columns[name]))
-            text += (written.get(name, self.placeholder), piece)
-        groups = ", ".join(["".join(text)] * len(rows))
-        return self.prefix + groups + self.suffix, chain.from_iterable(zip(*parameters, strict=True))
+                names.append(name)
+            parts += (written.get(name, self.placeholder), piece)
+        return self.prefix + ", ".join(["".join(parts)] * count) + self.suffix, names
 
     def _shared_by_all(self, columns: Mapping[str, list[Any]]) -> dict[str, str]:
         """What is the same in all rows, as text: it costs no parameter per row.
@@ -69,6 +78,10 @@ class _Compiled:
     def _bound(self, name: str, values: list[Any]) -> Iterable[Any]:
         process = self.processors[name]
         return values if process is None else map(process, values)
+
+
+def _numbers(shared: Mapping[str, int]) -> dict[str, str]:
+    return {name: str(int(number)) for name, number in shared.items()}
 
 
 def _written(value: Any, is_ours: bool) -> str | None:
@@ -107,6 +120,7 @@ class RowInsert:
         self._unless_exists = unless_exists
         self._returning = tuple(returning)
         self._by_dialect: dict[str, _Compiled] = {}
+        self._texts: dict[tuple[Any, ...], tuple[str, list[str]]] = {}
 
     def execute(self, conn: sa.Connection, rows: Sequence[Row], **shared: int) -> int:
         """Insert ``rows`` in the caller's transaction; returns the driver's row count."""
@@ -134,7 +148,22 @@ class RowInsert:
         compiled = self._compiled(conn.dialect)
         step = max(1, min(MAX_ROWS, _MAX_PARAMETERS // max(1, len(compiled.names))))
         for start in range(0, len(rows), step):
-            yield send(conn, *compiled.statement(rows[start : start + step], shared))
+            part = rows[start : start + step]
+            if len(part) >= _FEW:
+                yield send(conn, *compiled.many(part, shared))
+            else:
+                text, names = self._text(compiled, len(part), shared)
+                yield send(conn, text, compiled.few(part, names))
+
+    def _text(self, compiled: _Compiled, count: int, shared: Mapping[str, int]) -> tuple[str, list[str]]:
+        """The text for a few rows: the same each time, unless a test moves the clock."""
+        key = (id(compiled), count, *shared.items())
+        found = self._texts.get(key)
+        if found is None:
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            found = self._texts[key] = compiled.text(count, _numbers(shared))
+        return found
 
     # -------------------------------------------------------------- compiling, once per dialect
 
