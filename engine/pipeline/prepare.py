@@ -53,6 +53,14 @@ class Prepared:
     deferred: list[tuple[Delivery, int]] = field(default_factory=list)
 
 
+class _Strange(Exception):
+    """Tickets that name a known type for jobs of another one: nothing of their batch was claimed."""
+
+    def __init__(self, job_ids: Sequence[UUID]) -> None:
+        super().__init__()
+        self.job_ids = job_ids
+
+
 _FIRST = History()
 
 _Claimed = tuple[Mapping[UUID, ClaimedJob | Refusal], Mapping[UUID, History]]
@@ -135,12 +143,24 @@ class Preparer:
         return answers, histories
 
     def _claim_once(self, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
-        return self._uow.run(
-            lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
-        )
+        try:
+            return self._uow.run(
+                lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
+            )
+        except _Strange as error:
+            rest = {job_id: number for job_id, number in numbers.items() if job_id not in error.job_ids}
+            answers, histories = self._claim_once(queue, rest) if rest else ({}, {})
+            return {**answers, **dict.fromkeys(error.job_ids, Refusal.MISSING)}, histories
 
     def _claim(self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
         answers = self._lifecycle.claim_jobs(conn, numbers, worker=self._worker, lease_ms=queue.lease_ms)
+        strange = [
+            job_id
+            for job_id, answer in answers.items()
+            if isinstance(answer, ClaimedJob) and self._registry.find(answer.job.job_type) is None
+        ]
+        if strange:
+            raise _Strange(strange)
         return answers, _histories(conn, answers)
 
     def _landed(self, conn: sa.Connection, numbers: Mapping[UUID, int]) -> _Claimed | None:
