@@ -120,3 +120,16 @@ def test_the_version_is_that_of_the_package(aijobs: Run) -> None:
     done = aijobs("--version")
 
     assert done.out == f"aijobs {aijobs('version', '--json').json['aijobs']}\n"
+
+
+def test_a_command_whose_library_is_not_installed_says_which_extra_it_needs(
+    aijobs: Run, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "engine.http.server", raising=False)
+
+    done = aijobs("serve")
+
+    assert done.code == 2
+    assert "needs uvicorn" in done.err
+    assert "pip install" in done.err
