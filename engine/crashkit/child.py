@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 
 from engine.app import AiJobApp
-from engine.crashkit import controls
+from engine.crashkit import clocks, controls
 from engine.crashkit.app import make_app, request
 from engine.crashkit.options import Order
 from engine.worker.assembly import make_dispatcher, make_worker
@@ -55,6 +55,8 @@ def run(order: Order, say: Say) -> int:
     if order.point is not None:
         points.arm(_fault(order, say))
     controls.leave_out(order.controls)
+    if order.clock_s:
+        clocks.shift(order.clock_s)
     app = make_app(order)
     app.telemetry.listen(_tell(say))
     try:

@@ -269,6 +269,25 @@ def two_versions(stage: Stage) -> None:
     stage.wait_all_ended()
 
 
+def wrong_clocks(stage: Stage) -> None:
+    """Hosts whose clocks are hours apart share a queue, for longer than a lease; then one of them dies."""
+    hours = 3_600
+    stage.create(jobs(3, call_ms=stage.options.times.lease_ms * 3 // 2))
+    stage.start("dispatcher", clock_s=5 * hours)
+    early = stage.start("worker", clock_s=-7 * hours, slots=2)
+    late = stage.start("worker", clock_s=9 * hours, slots=2)
+    stage.wait_calls(3)
+    stage.wait_ended("j0")
+    stage.wait_all_ended()
+    wanted = stage.expect(jobs(2, stem="k", call_ms=2_000))
+    stage.start("creator", jobs=wanted, clock_s=11 * hours).wait("created")
+    stage.wait_calls(5)
+    early.kill()
+    stage.note_harm(early)
+    stage.wait_all_ended()
+    late.stop()
+
+
 # ------------------------------------------------------------------ what the controls are tried with
 
 
@@ -316,6 +335,7 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("Redis unreachable for one worker", redis_partitioned, wired=True),
     Fault("a job kills its worker every time", poison),
     Fault("workers of two versions", two_versions),
+    Fault("clocks of hosts differ by hours", wrong_clocks),
 )
 
 

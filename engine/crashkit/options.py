@@ -78,6 +78,8 @@ class Order:
     #: Worker: whether it knows the newest job type. Dispatcher: whether it carries upkeep.
     knows_new: bool = True
     upkeep: bool = True
+    #: How far this process's wall clock is off, in seconds.
+    clock_s: int = 0
     #: Protections to be left out, to see that the kit notices.
     controls: tuple[str, ...] = ()
     #: Creator: what to create, and how long to wait between two, in ms.

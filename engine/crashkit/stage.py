@@ -160,7 +160,7 @@ class Stage:
             timeout_s=self.options.patience_s,
             what=lambda: f"{self._read(evidence.unfinished)} jobs have not ended",
         )
-        if self._clock.recovered is None:
+        if self._clock.harmed is not None and self._clock.recovered is None:
             self._clock.recovered = time.monotonic()
 
     def wait_calls(self, count: int) -> None:

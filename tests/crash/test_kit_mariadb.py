@@ -41,8 +41,8 @@ def test_lost_and_unreachable_redis_costs_no_job(server_url: str, redis_url: str
     survive(server_url, redis_url, "Redis ")
 
 
-def test_poison_and_unknown_types_hurt_no_other_job(server_url: str, redis_url: str) -> None:
-    survive(server_url, redis_url, "a job kills", "workers of two")
+def test_poison_unknown_types_and_wrong_clocks_hurt_no_other_job(server_url: str, redis_url: str) -> None:
+    survive(server_url, redis_url, "a job kills", "workers of two", "clocks of hosts")
 
 
 def test_every_protection_left_out_is_noticed(server_url: str, redis_url: str) -> None:
