@@ -10,7 +10,7 @@ from uuid import UUID
 from engine.cli.errors import UsageMistake
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?", re.ASCII)
 #: A longer one is a slip of the finger.
 _LONGEST_MS = 366 * _UNITS_MS["d"]
 _OBJECT = 'it must be a JSON object such as {"value": 1}'

@@ -199,11 +199,11 @@ def _claimed(c: Circumstances) -> Explanation | None:
         return None
     released = event.locked_at + timedelta(milliseconds=c.claim_ttl_ms)
     if released > c.now:
-        sentence = f"{event.locked_by} is putting its ticket on Redis"
+        sentence = f"{event.locked_by or 'a dispatcher'} is putting its ticket on Redis"
         return Explanation(code=Why.OUTBOX_CLAIMED, sentence=sentence, next_step="it is published", at=released)
     return Explanation(
         code=Why.CLAIM_STALE,
-        sentence=f"{event.locked_by} took its event {span(c.now - event.locked_at)} ago and was lost",
+        sentence=f"{event.locked_by or 'a dispatcher'} took its event {span(c.now - event.locked_at)} ago and was lost",
         next_step="upkeep gives the event back, and it is put again",
         at=released + timedelta(milliseconds=c.upkeep_ms),
     )

@@ -25,7 +25,10 @@ VERSION = PROJECT["version"]
 EDGES = {
     "engine.http": "server",
     "engine.console": "server",
+    "engine.observe.metrics": "server",
     "outbox.transports.conformance": "testing",
+    "outbox.conformance": "testing",
+    "engine.lifecycle.conformance": "testing",
 }
 
 
