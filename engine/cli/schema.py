@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from engine.app import AiJobApp
 from engine.cli.errors import SchemaBehind
+from engine.migrations import standing
 
 _FIX = "run `aijobs db upgrade`"
 
@@ -33,10 +34,12 @@ def require_current(app: AiJobApp) -> str | None:
 
     A later one is what an old process meets in a rolling update, so it is no error: returns a warning then.
     """
-    # Here and not above: Alembic is a quarter of a second that reading jobs does not need.
+    refuse_missing_file(app)
+    if standing.is_current(app.database):
+        return None
+    # Here and not above: Alembic is memory and a quarter of a second that few need.
     from engine.migrations import runner
 
-    refuse_missing_file(app)
     found = runner.current(app.database)
     if found == runner.head():
         return None

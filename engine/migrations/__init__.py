@@ -1,6 +1,7 @@
 """HOW THE TABLES COME INTO A DATABASE, and how they change: Alembic, inside the package, without an ini file.
 
     runner ....... upgrade, current, head, check, sql, stamp: what `aijobs db` calls
+    standing ..... is the database up to date? asked without Alembic
     scope ........ which tables are ours; `include_object` for a host application's own Alembic
     lock ......... one migration at a time, however many processes start one
     columns ...... column types as migrations write them; never changed, only added to

@@ -1,0 +1,29 @@
+"""How the database stands, asked without Alembic: every daemon asks at its start, and most need no more.
+
+Alembic and its templates take 19 MB that a process would then keep for its life.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+
+from engine.migrations.scope import VERSION_TABLE
+
+_VERSIONS: Final = Path(__file__).parent / "versions"
+_VERSION: Final = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
+
+
+def is_current(engine: sa.Engine) -> bool:
+    """Whether the database is at the newest revision of this release; :mod:`runner` says how it stands if not."""
+    with engine.execution_options(aijobs_reading=True).connect() as conn:
+        if not sa.inspect(conn).has_table(VERSION_TABLE):
+            return False
+        return list(conn.execute(sa.select(_VERSION.c.version_num)).scalars()) == [newest()]
+
+
+def newest() -> str:
+    """The newest revision: migrations are numbered, and the number is the beginning of the file's name."""
+    return max(path.name.partition("_")[0] for path in _VERSIONS.glob("[0-9]*.py"))
