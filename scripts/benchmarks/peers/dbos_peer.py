@@ -33,8 +33,9 @@ class DbosPeer(Peer):
     client: DBOSClient
 
     async def schema(self) -> None:
-        _launch(10)
-        DBOS.destroy()
+        # It refuses to be launched where an event loop runs.
+        await asyncio.to_thread(_launch, 10)
+        await asyncio.to_thread(DBOS.destroy)
 
     async def open(self) -> None:
         self.client = DBOSClient(system_database_url=DSN)
