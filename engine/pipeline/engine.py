@@ -104,6 +104,7 @@ class AiJobExecutionEngine:
                 return result
             work = result
             moved(work)
+            work.switch.moving = False
 
     async def _attempt(self, work: Work, executed: Callable[[], None]) -> Work | Ending:
         """One attempt; returns the next one's work, or how it ended."""
@@ -201,6 +202,7 @@ class AiJobExecutionEngine:
         await asyncio.wait({work.switch.waiter()}, timeout=decision.delay_ms / 1000)
         if work.switch.reason is not None:
             return await self._stopped(work, work.switch.reason)
+        work.switch.moving = True
         answer = await self._write(lambda: self._settler.retry_in_place(work, decision))
         if isinstance(answer, Claim):
             return work.again(answer, _longer(work.history, decision.failure))

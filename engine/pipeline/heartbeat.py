@@ -6,7 +6,6 @@ that forgot a ticket the lease is still ours (transport.md, pitfall 4).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
@@ -20,8 +19,6 @@ from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.transports.base import Transport
 from registry.queues import QueueSpec
-
-_log = logging.getLogger("aijobs.heartbeat")
 
 
 class Heartbeat:
@@ -78,17 +75,15 @@ class Heartbeat:
             self._judge(running, self._uow.run(unit, repeatable=True))
         except DatabaseContention:
             # Somebody holds one of the rows; the others must not lose their leases because of it.
-            if len(running) == 1:
-                raise
             self._telemetry.emit("heartbeat.split", len(running))
-            for work in running:
-                self._renew_alone(work, queue)
+            self._judge(running, self._uow.run(lambda conn: self._renew_free(conn, leases, queue), repeatable=True))
 
-    def _renew_alone(self, work: Work, queue: QueueSpec) -> None:
-        try:
-            self._renew([work], queue)
-        except DatabaseContention as error:
-            _log.warning("a lease could not be renewed in time: %s", error)
+    def _renew_free(self, conn: sa.Connection, leases: Sequence[Lease], queue: QueueSpec) -> dict[Lease, bool]:
+        """Renew those whose rows can be had at once: waiting for each would outlast the leases of all."""
+        free = self._lifecycle.unlocked(conn, [lease.job_id for lease in leases])
+        mine = [lease for lease in leases if lease.job_id in free]
+        self._lifecycle.heartbeat(conn, mine, lease_ms=queue.lease_ms)
+        return self._lifecycle.alive(conn, leases)
 
     def _look(self, running: Sequence[Work]) -> None:
         leases = [work.lease for work in running]
@@ -97,6 +92,9 @@ class Heartbeat:
     def _judge(self, running: Sequence[Work], alive: dict[Lease, bool]) -> None:
         for work in running:
             if work.lease not in alive:
+                if work.switch.moving:
+                    # To its next attempt, under a lease of its own; whether that went well it will see itself.
+                    continue
                 self._telemetry.emit("lease.lost", job_id=str(work.job.id), epoch=work.lease.epoch)
                 self._stop(work, Abort.FENCED)
             elif alive[work.lease] and work.definition.execution.cancellable:

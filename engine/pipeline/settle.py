@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from engine.lifecycle.endings import Endings
-from engine.lifecycle.lease import Claim, Fenced
+from engine.lifecycle.lease import Claim, Fenced, Lease
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.pipeline.project import Ending, cancel_or_fenced, ended
 from engine.pipeline.retry import Fail, Park, RetryInPlace
@@ -16,7 +16,7 @@ from engine.pipeline.work import Work
 from outbox.base.db import UnitOfWork
 from outbox.events import EventType, NewEvent
 from outbox.repository import OutboxRepository
-from registry.job import LifecycleStatus
+from registry.job import LifecycleStatus, StartReason
 
 
 class Settler:
@@ -108,8 +108,13 @@ class Settler:
                 return answer
             return cancel_or_fenced(conn, work, self._lifecycle, self._endings)
 
-        # Repeating it would find the raised epoch and say "fenced"; then the lease ends and is taken over.
-        return self._uow.run(unit, repeatable=True)
+        def landed(conn: sa.Connection) -> Claim | None:
+            # After a COMMIT without an answer: the next claim, when it is stored and still ours (CI-9).
+            lease = Lease(work.lease.job_id, work.lease.epoch + 1)
+            stored = lease in self._lifecycle.held(conn, [lease], self._worker)
+            return Claim(lease, work.claim.attempt_no + 1, StartReason.RETRY) if stored else None
+
+        return self._uow.run(unit, landed=landed)
 
 
 def comeback(work: Work, delivery_no: int, delay_ms: int) -> NewEvent:

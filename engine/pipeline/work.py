@@ -57,6 +57,8 @@ class Switch:
         self.reason: Abort | None = None
         #: Provider calls that were begun and have no outcome yet.
         self.calls_in_flight = 0
+        #: The lease is being exchanged for that of the next attempt: the old one is gone without being lost.
+        self.moving = False
         self._waiter: asyncio.Future[None] | None = None
 
     def trip(self, reason: Abort) -> None:

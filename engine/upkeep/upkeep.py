@@ -58,6 +58,10 @@ class UpkeepOptions:
     batch: int = 200
 
 
+#: Remedies that write a delivery, which a dispatcher has to put.
+_DELIVERING = frozenset({Remedy.TAKE_OVER, Remedy.CHECK_DELIVERY})
+
+
 class Upkeep:
     """Heals; stateless, so any number may run."""
 
@@ -77,8 +81,13 @@ class Upkeep:
         telemetry: Telemetry,
         options: UpkeepOptions | None = None,
         chores: Sequence[Callable[[], int]] = (),
+        delivers: bool = True,
     ) -> None:
-        """``chores`` purge what the edges keep for a time; each does a batch and says how many rows it took."""
+        """``chores`` purge what the edges keep for a time; each does a batch and says how many rows it took.
+
+        Without ``delivers`` no new delivery is written: a worker cannot put one, and with no dispatcher left
+        a new number would only make the ticket stale that comes back by itself (WL-6).
+        """
         self._uow = uow
         self._clock = clock
         self._registry = registry
@@ -92,6 +101,7 @@ class Upkeep:
         self._telemetry = telemetry
         self._options = options or UpkeepOptions()
         self._chores = tuple(chores)
+        self._delivers = delivers
 
     def run_once(self) -> bool:
         """One round; returns whether there is more than a batch of any kind left.
@@ -120,7 +130,10 @@ class Upkeep:
             point(Point.UPKEEP_AFTER_READ)
         idle, free = [], self._not_held_up(overdue)
         for job in free:
-            if remedy(job) is Remedy.CHECK_DELIVERY:
+            cure = remedy(job)
+            if cure in _DELIVERING and not self._delivers:
+                continue
+            if cure is Remedy.CHECK_DELIVERY:
                 idle.append(job)
             else:
                 self._guarded(job, self._heal)

@@ -152,7 +152,7 @@ def make_worker(
         make_heartbeat=lambda **kw: _heartbeat(app, transport, **kw),
         close=provider.aclose,
         telemetry=app.telemetry,
-        upkeep=make_upkeep(app),
+        upkeep=make_upkeep(app, delivers=False),
         upkeep_ms=app.settings.upkeep.interval_ms,
         db_threads=settings.db_threads,
         grace_ms=settings.grace_ms if grace_ms is None else grace_ms,
@@ -219,13 +219,13 @@ def _heartbeat(
     )  # fmt: skip
 
 
-def make_upkeep(app: AiJobApp) -> Upkeep:
-    """Upkeep with the settings of ``app``."""
+def make_upkeep(app: AiJobApp, *, delivers: bool = True) -> Upkeep:
+    """Upkeep with the settings of ``app``; ``delivers`` is for processes that stand beside a dispatcher."""
     settings = app.settings
     return Upkeep(
         uow=app.uow, clock=app.clock, registry=app.registry, lifecycle=app.lifecycle, outbox=app.outbox,
         endings=app.endings, usage=app.usage, snapshots=app.snapshots, outputs=app.outputs,
-        transport=app.transport, telemetry=app.telemetry,
+        transport=app.transport, telemetry=app.telemetry, delivers=delivers,
         options=UpkeepOptions(
             redelivery_ms=settings.upkeep.redelivery_ms, claim_ttl_ms=settings.dispatcher.claim_ttl_ms,
             published_days=settings.upkeep.published_days, dead_days=settings.upkeep.dead_days,

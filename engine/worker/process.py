@@ -121,7 +121,9 @@ class WorkerProcess:
         """The first call drains; another one hands running jobs back at once. Safe from any thread or signal."""
         self._stops += 1
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._tell_stop)
+            # A loop that has been closed in the meantime has nothing left to stop.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._tell_stop)
 
     def _tell_stop(self) -> None:
         self._stop_asked.set()
@@ -295,7 +297,13 @@ class WorkerProcess:
 
     def _trip(self, work: Work, reason: Abort) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(work.switch.trip, reason)
+            self._loop.call_soon_threadsafe(self._stop_work, work, reason)
+
+    def _stop_work(self, work: Work, reason: Abort) -> None:
+        held = self._running.get(work.job.id)
+        # What was said of an earlier attempt's lease says nothing of the present one.
+        if held is not None and held.lease == work.lease and not (reason is Abort.FENCED and held.switch.moving):
+            held.switch.trip(reason)
 
     def _recover(self) -> bool:
         for queue in self._queues:

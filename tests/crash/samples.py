@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from engine.pipeline.context import JobContext
+from engine.worker.assembly import make_dispatcher
 from projectors import ArtifactRef
 from registry.job import JobView
 from tests.support.world import World
 
 ASKED = "asked"
+
+#: Settings under which healing is not waited for.
+QUICK: dict[str, Any] = {
+    "upkeep": {"interval_ms": 200, "redelivery_ms": 1_000},
+    "dispatcher": {"poll_ms": 100, "breaker_limit_ms": 300, "claim_ttl_ms": 1_000},
+}
 
 
 class Question(BaseModel):
@@ -37,6 +46,25 @@ def teach(world: World, **policies: Any) -> World:
     world.app.projector("answers")(project)
     world.app.job(ASKED, input=Question, output=Answer, projector="answers", **policies)(ask)
     return world
+
+
+@contextmanager
+def daemons(world: World) -> Iterator[None]:
+    """A dispatcher with upkeep, and a worker, beside the test."""
+    dispatcher = make_dispatcher(world.app)
+    dispatcher.start()
+    try:
+        with world.working():
+            yield
+    finally:
+        dispatcher.stop()
+        assert dispatcher.join(20)
+
+
+def is_settled(world: World) -> bool:
+    """Every job has ended, and no event is on its way."""
+    events = world.rows("outbox_event")
+    return not world.open_jobs() and not any(e["status"] in ("pending", "processing") for e in events)
 
 
 def assert_done_once(world: World, job: JobView, *, calls: int = 1) -> None:

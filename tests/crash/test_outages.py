@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from outbox.base import points
+from outbox.base.errors import DatabaseUnavailable
 from outbox.base.points import Point
-from tests.crash.samples import ASKED, assert_done_once, teach
+from tests.crash.samples import ASKED, QUICK, assert_done_once, daemons, is_settled, teach
 from tests.support.servers import Server
 from tests.support.wait import eventually
 from tests.support.world import World
@@ -56,3 +57,19 @@ def test_outage_of_the_database_costs_no_attempt_and_no_second_call(
         healer.join()
 
         assert_done_once(world, job)
+
+
+def test_daemons_outlive_a_restart_of_the_database(server: Server, server_url: str) -> None:
+    with teach(World(server_url, **QUICK)) as world, daemons(world):
+        before = [world.create(job_type=ASKED, payload={}) for _ in range(5)]
+        server.kill()
+        with pytest.raises(DatabaseUnavailable):
+            world.create(job_type=ASKED, payload={})
+        server.start()
+
+        after = [world.create(job_type=ASKED, payload={}) for _ in range(5)]
+        eventually(lambda: is_settled(world), timeout=60)
+
+        for job in before + after:
+            assert_done_once(world, job)
+        assert len(world.rows("ai_job")) == 10, "what could not be created was not created"

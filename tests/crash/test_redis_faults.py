@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from engine.worker.assembly import make_dispatcher
 from registry.job import JobView
-from tests.crash.samples import ASKED, assert_done_once, teach
+from tests.crash.samples import ASKED, QUICK, assert_done_once, daemons, is_settled, teach
 from tests.support.proxy import TcpProxy
 from tests.support.servers import RedisServer
 from tests.support.wait import eventually
 from tests.support.world import World
 
-QUICK = {
-    "upkeep": {"interval_ms": 200, "redelivery_ms": 1_000},
-    "dispatcher": {"poll_ms": 100, "breaker_limit_ms": 300},
-}
-
 Hurt = Callable[[RedisServer], None]
-
-
-@contextmanager
-def daemons(world: World) -> Iterator[None]:
-    """A dispatcher with upkeep, and a worker, beside the test."""
-    dispatcher = make_dispatcher(world.app)
-    dispatcher.start()
-    try:
-        with world.working():
-            yield
-    finally:
-        dispatcher.stop()
-        assert dispatcher.join(20)
 
 
 def asked(world: World, count: int) -> list[JobView]:
     return [world.create(job_type=ASKED, payload={}) for _ in range(count)]
-
-
-def all_ended(world: World) -> bool:
-    return not world.open_jobs()
 
 
 def assert_all_done_once(world: World, jobs: list[JobView]) -> None:
@@ -90,7 +66,7 @@ def test_outage_of_redis_loses_nothing_and_needs_nobody(
             eventually(lambda: world.count("outbox.transport_unavailable"), message="the outage is met")
             heal(own_redis)
             after = asked(world, 5)
-            eventually(lambda: all_ended(world), timeout=60, message=lambda: f"{world.open_jobs()}")
+            eventually(lambda: is_settled(world), timeout=60, message=lambda: f"{world.open_jobs()}")
 
         assert_all_done_once(world, before + during + after)
 
@@ -102,7 +78,7 @@ def test_redis_that_starts_last_is_waited_for(tables_url: str, own_redis: RedisS
         eventually(lambda: world.count("outbox.transport_unavailable"))
         eventually(lambda: world.count("fetch.failed"), message="the worker keeps trying")
         own_redis.start()
-        eventually(lambda: all_ended(world), timeout=60)
+        eventually(lambda: is_settled(world), timeout=60)
 
         assert_all_done_once(world, jobs)
 
@@ -115,7 +91,7 @@ def test_slow_redis_delivers_late_and_once(
         wire.delay(0.1)
         with daemons(world):
             jobs = asked(world, 5)
-            eventually(lambda: all_ended(world), timeout=60)
+            eventually(lambda: is_settled(world), timeout=60)
             wire.mend()
 
         assert_all_done_once(world, jobs)

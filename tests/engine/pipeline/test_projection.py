@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -192,11 +192,11 @@ def test_a_worker_that_was_taken_over_projects_nothing(world: World, rows: Calla
 
 def test_a_result_without_a_projector_commits_in_a_batch_and_a_bad_neighbour_costs_nobody(world: World) -> None:
     """Design 14. On any trouble in a shared transaction each job is run alone."""
-    together = threading.Barrier(12)
+    together = asyncio.Barrier(12)
 
     @world.app.job("batched", input=Ask, output=Answer)
-    def batched(ctx: JobContext[Ask]) -> Answer:
-        together.wait(20)
+    async def batched(ctx: JobContext[Ask]) -> Answer:
+        await together.wait()
         return Answer(value=ctx.input.value)
 
     made = [world.create(job_type="batched", payload={"value": n}) for n in range(12)]
