@@ -41,7 +41,9 @@ class System:
     def ask(self, servers: Servers, command: str, *numbers: float, timeout_s: float = 900) -> dict[str, float]:
         """Run a command of its module to the end."""
         arguments = [self.python, "-m", self.module, command, *map(str, numbers)]
-        return call(arguments, servers.environment, timeout_s)
+        # Dispatch alone fills the queue; beside a worker the mark is what it is.
+        raised = {"AIJOBS_DISPATCHER__HIGH_WATER_MARK": "10000000"} if command == "dispatch" else {}
+        return call(arguments, servers.environment | raised, timeout_s)
 
     def fill(self, servers: Servers, jobs: int, *, sleep_s: float = 0.0, filler: int = 0) -> dict[str, float]:
         """Create jobs as fast as it can."""
