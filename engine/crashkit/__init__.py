@@ -12,6 +12,7 @@
     evidence ...... what tables and Redis say afterwards
     invariants .... what must hold: pure functions from evidence to breaches
     clocks ........ a host whose clock is wrong
+    controlled .... which protection each control leaves out, and what must break
     controls ...... protections to leave out, to see that their loss is noticed
     kit ........... one run: prepare, try, clean up
     chaos ......... a seeded run of random faults

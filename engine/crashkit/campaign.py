@@ -10,7 +10,8 @@ from typing import Any
 
 from engine.crashkit import chaos
 from engine.crashkit.chaos import ChaosPlan, ChaosReport
-from engine.crashkit.faults import CATALOGUE, CONTROLLED, Control, Fault
+from engine.crashkit.controlled import CONTROLLED, Control
+from engine.crashkit.faults import CATALOGUE, Fault
 from engine.crashkit.invariants import INVARIANTS, RECOVERY
 from engine.crashkit.kit import Kit
 from engine.crashkit.options import KitOptions

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from engine.crashkit import evidence, tables
+from engine.crashkit.controlled import Control
 from engine.crashkit.errors import KitRefusedError
-from engine.crashkit.faults import Control, Fault
+from engine.crashkit.faults import Fault
 from engine.crashkit.options import KitOptions
 from engine.crashkit.processes import Processes, log_folder
 from engine.crashkit.relay import Relay, can_relay

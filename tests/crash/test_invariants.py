@@ -10,8 +10,9 @@ from uuid import UUID
 
 import pytest
 
+from engine.crashkit.controlled import CONTROLLED
 from engine.crashkit.evidence import CallRow, ClaimRow, EventRow, Evidence, Harm, JobFacts
-from engine.crashkit.faults import CATALOGUE, CONTROLLED
+from engine.crashkit.faults import CATALOGUE
 from engine.crashkit.invariants import INVARIANTS, Case, judge
 from engine.crashkit.options import Job
 from outbox.base.points import Point
