@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import jwt
 import pytest
 
@@ -51,12 +51,12 @@ class World:
     edge: Edge
     server: WebServer
 
-    def client(self, subject: str | None = "u1", *scopes: str, **options: Any) -> httpx.Client:
+    def client(self, subject: str | None = "u1", *scopes: str, **options: Any) -> httpx2.Client:
         """A client with the token of ``subject``; close it, or use it in a with block."""
         headers = (
             {} if subject is None else {"authorization": f"Bearer {token_of(subject, *scopes)}"}
         )
-        return httpx.Client(base_url=self.server.url, headers=headers, timeout=30, **options)
+        return httpx2.Client(base_url=self.server.url, headers=headers, timeout=30, **options)
 
     def create(self, user_id: str = "u1", job_type: str = "synthetic", **more: Any) -> JobView:
         """A queued job."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -20,7 +20,7 @@ from tests.engine.http.test_jobs import fail, start, succeed
 ADMIN = "/admin-api/ai"
 
 
-def operator(world: World, *scopes: str) -> httpx.Client:
+def operator(world: World, *scopes: str) -> httpx2.Client:
     return world.client("boss", *(scopes or ("admin",)))
 
 

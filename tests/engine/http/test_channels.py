@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -36,7 +36,7 @@ class Sender:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.client = httpx.Client(base_url=world.server.url, timeout=60)
+        self.client = httpx2.Client(base_url=world.server.url, timeout=60)
 
     def send(
         self,
@@ -46,7 +46,7 @@ class Sender:
         headers: dict[str, str] | None = None,
         place: str = "acme/main",
         event_id: str = "d-1",
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         body = encoded(sample(kind) if content is None else content)
         sent = signed(kind, body, event_id=event_id) if headers is None else headers
         return self.client.post(f"/channels/{kind}/{place}", content=body, headers=sent)

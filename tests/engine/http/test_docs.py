@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -53,7 +53,7 @@ def test_hosts_routes_work_as_shown(make_world: MakeWorld, migrated_sqlite: str)
 
     world = make_world(migrated_sqlite, build=build)
     headers = {"x-user": "ada", "idempotency-key": "k"}
-    with httpx.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url) as client:
         made = [client.post("/documents/7/quiz", headers=headers) for _ in range(2)]
         job = client.get(made[0].headers["location"], headers={"x-user": "ada"})
         nobody = client.post("/documents/7/quiz")
@@ -85,7 +85,7 @@ def test_channel_works_as_shown(make_world: MakeWorld, migrated_sqlite: str) -> 
 
     world = make_world(migrated_sqlite, prepare=prepare)
     answers = [
-        httpx.post(
+        httpx2.post(
             f"{world.server.url}/channels/telegram/acme/support-bot",
             json=body,
             headers={"X-Telegram-Bot-Api-Secret-Token": "s3cret"},

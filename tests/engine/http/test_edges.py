@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI, Request
 
@@ -209,7 +209,7 @@ def test_without_settings_only_this_machine_is_let_in(
 ) -> None:
     world = make_world(migrated_sqlite, jwt_secret=None)
     job = world.create("somebody")
-    with httpx.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url) as client:
         mine = client.get(f"/api/ai/jobs/{job.id}")
         admin = client.get("/admin-api/ai/jobs")
         rebound = client.get("/admin-api/ai/jobs", headers={"host": "evil.example.org"})
@@ -232,7 +232,7 @@ def test_hosts_own_callable_decides(make_world: MakeWorld, migrated_sqlite: str)
         migrated_sqlite, build=lambda app: create_http_app(app, authenticate=by_header)
     )
     job = world.create("ada")
-    with httpx.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url) as client:
         statuses = [
             client.get(f"/api/ai/jobs/{job.id}", headers=headers).status_code
             for headers in ({}, {"x-user": "ada"}, {"x-user": "eve"})
@@ -267,7 +267,7 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
     world = make_world(migrated_sqlite, build=host, chat_wait_ms=100)
     job = world.create("u1")
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
-    with httpx.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url) as client:
         mine = client.get(f"/learn/api/ai/jobs/{job.id}")
         absent = client.get("/learn/api/ai/jobs/0197a3f0-0000-7000-8000-000000000000")
         wrong = client.get("/learn/ops/jobs?status=lost")
@@ -291,7 +291,7 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
 
 def test_server_that_stops_answers_who_waits(world: World) -> None:
     job = world.create()
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
 
     def ask() -> None:
         with world.client() as client:
@@ -312,7 +312,7 @@ def test_make_server_serves_on_a_free_port(migrated_sqlite: str) -> None:
     app = AiJobApp(settings=settings_for(migrated_sqlite))
     server = make_server(app, port=0, log_level="warning")
     with WebServer(server.config.app, lambda config: EdgeServer(config, server._edge)) as web:
-        assert httpx.get(f"{web.url}/livez").status_code == 200
+        assert httpx2.get(f"{web.url}/livez").status_code == 200
         with socket.create_connection(("127.0.0.1", web.port)) as raw:
             raw.sendall(b"NONSENSE\r\n\r\n")
             assert raw.recv(100).startswith(b"HTTP/1.1 400")
@@ -358,7 +358,7 @@ def test_creating_a_job_from_a_route_of_the_host_is_one_line(
 ) -> None:
     world = make_world(migrated_sqlite, build=make_host)
     headers = {"authorization": f"Bearer {token_of('u1')}", "idempotency-key": "k"}
-    first = httpx.post(f"{world.server.url}/jobs-by-key", json={"a": 1}, headers=headers)
+    first = httpx2.post(f"{world.server.url}/jobs-by-key", json={"a": 1}, headers=headers)
 
     assert first.status_code == 202
     assert world.app.jobs.create_job(

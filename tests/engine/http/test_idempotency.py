@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -288,8 +288,8 @@ class Server:
         self.child = child
         self.port = int(child.wait_for_output("port ", 60).split()[1])
 
-    def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
-        return httpx.post(
+    def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
+        return httpx2.post(
             f"http://127.0.0.1:{self.port}{path}",
             json=body,
             headers={"authorization": f"Bearer {token_of('u1')}", **headers},
@@ -325,7 +325,7 @@ def test_fifty_at_once_over_three_processes_make_one_job(
     """AH-5: every answer is that job, or 409 with the time to come back."""
     running = servers(3)
 
-    def ask(number: int) -> httpx.Response:
+    def ask(number: int) -> httpx2.Response:
         return running[number % 3].post(path, {"x": 1}, **{"idempotency-key": "k"})
 
     with ThreadPoolExecutor(50) as pool:
@@ -357,7 +357,7 @@ def test_killed_server_leaves_a_job_whose_answer_the_next_one_gives(
     first.child.kill()
     asking.join(30)
 
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
 
     def answered() -> bool:
         answers.append(second.post("/jobs-linked?hang=true", {"x": 1}, **{"idempotency-key": "k"}))
@@ -382,7 +382,7 @@ def test_frozen_server_that_was_overtaken_gives_the_answer_of_the_other(
 ) -> None:
     """Its claim is lost while it stands still: what it would answer must not differ from what counts."""
     first, second = servers(2, lease_ms=1_500)
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
     asking = threading.Thread(
         target=lambda: answers.append(first.post("/count", {"x": 1}, **{"idempotency-key": "k"}))
     )
@@ -400,5 +400,5 @@ def test_frozen_server_that_was_overtaken_gives_the_answer_of_the_other(
 def _ignore_hang_up(act: Callable[[], object]) -> None:
     try:
         act()
-    except httpx.TransportError:
+    except httpx2.TransportError:
         return

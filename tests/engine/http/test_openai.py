@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 import sqlalchemy as sa
@@ -633,7 +633,7 @@ def test_curl_can_read_the_raw_stream(chat: World, provider: FakeOpenAI) -> None
     provider.script(answer(["Hi."]))
     with chat.client() as client:
         body = {"model": "fake-1", "messages": HELLO, "stream": True}
-        got: httpx.Response = client.post("/v1/chat/completions", json=body)
+        got: httpx2.Response = client.post("/v1/chat/completions", json=body)
 
     lines = [line for line in got.text.splitlines() if line and not line.startswith(":")]
     assert got.headers["content-type"].startswith("text/event-stream")

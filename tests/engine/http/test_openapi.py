@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -82,7 +82,7 @@ def test_every_operation_does_what_its_description_says(
 def test_description_names_every_route_and_asks_for_a_token_where_one_is_needed(
     running: World,
 ) -> None:
-    described = httpx.get(f"{running.server.url}/openapi.json").json()
+    described = httpx2.get(f"{running.server.url}/openapi.json").json()
     open_to_all = {"/livez", "/readyz", "/channels/{channel}/{project}/{instance}"}
 
     assert "/api/ai/jobs/{job_id}/events" in described["paths"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -113,7 +113,7 @@ def test_server_killed_in_mid_request_costs_one_bill_and_no_answer(
     provider.script(hold.reply, answer("Another answer."))
 
     def doomed() -> None:
-        with pytest.raises((openai.APIConnectionError, httpx.TransportError)):
+        with pytest.raises((openai.APIConnectionError, httpx2.TransportError)):
             first.ask(stream=stream)
 
     asking = threading.Thread(target=doomed)
@@ -165,7 +165,7 @@ def test_killed_servers_never_leave_an_event_without_its_job(
     def send(server: Server, number: int) -> None:
         body = str(sample("api")).replace("'", '"').encode()
         headers = signed("api", body, event_id=f"e-{number}")
-        answer_ = httpx.post(
+        answer_ = httpx2.post(
             f"{server.url}/channels/api/acme/main", content=body, headers=headers, timeout=30
         )
         assert answer_.status_code == 200
@@ -177,7 +177,7 @@ def test_killed_servers_never_leave_an_event_without_its_job(
                 return
             try:
                 send(first, number)
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 # This one is of unknown outcome to its sender, who will repeat it.
                 send(second, number)
                 return

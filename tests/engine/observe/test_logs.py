@@ -30,7 +30,7 @@ def logging_to() -> Iterator[Callable[..., None]]:
     """`set_up`, undone after the test."""
     root = logging.getLogger()
     before = (root.handlers[:], root.level)
-    levels = {name: logging.getLogger(name).level for name in ("openai", "sqlalchemy", "httpx")}
+    levels = {name: logging.getLogger(name).level for name in ("openai", "sqlalchemy", "httpx2")}
     yield set_up
     root.handlers[:], root.level = before
     for name, level in levels.items():
@@ -157,7 +157,7 @@ def test_libraries_that_print_requests_stay_quiet_at_every_level(logging_to: Cal
     stream = io.StringIO()
     logging_to(format="json", level=logging.DEBUG, stream=stream)
 
-    for name in ("openai._base_client", "httpx", "sqlalchemy.engine"):
+    for name in ("openai._base_client", "httpx2", "sqlalchemy.engine"):
         logging.getLogger(name).debug("Request options: %s", SECRET)
         logging.getLogger(name).info("Request options: %s", SECRET)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from engine.observe.probe import ProbeServer
@@ -14,7 +14,7 @@ from engine.observe.probe import ProbeServer
 def test_probes_say_what_was_found() -> None:
     found: list[tuple[int, dict[str, Any]]] = [(200, {"status": "ready"})]
     server = ProbeServer(ready=lambda: found[0], metrics=lambda: ("text/plain", b"x 1\n"))
-    with server, httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client:
+    with server, httpx2.Client(base_url=f"http://127.0.0.1:{server.port}") as client:
         assert client.get("/livez").json() == {"status": "alive"}
         assert client.get("/readyz").status_code == 200
         found[0] = (503, {"status": "not ready"})
@@ -30,9 +30,9 @@ def test_check_that_fails_is_not_ready_and_takes_nothing_with_it() -> None:
         raise RuntimeError("secret /srv/path")
 
     with ProbeServer(ready=broken) as server:
-        answer = httpx.get(f"http://127.0.0.1:{server.port}/readyz")
-        assert httpx.get(f"http://127.0.0.1:{server.port}/livez").status_code == 200
-        assert httpx.get(f"http://127.0.0.1:{server.port}/metrics").status_code == 404
+        answer = httpx2.get(f"http://127.0.0.1:{server.port}/readyz")
+        assert httpx2.get(f"http://127.0.0.1:{server.port}/livez").status_code == 200
+        assert httpx2.get(f"http://127.0.0.1:{server.port}/metrics").status_code == 404
 
     assert (answer.status_code, answer.json()) == (503, {"status": "failed"})
 
@@ -42,7 +42,7 @@ def test_silent_client_keeps_nobody_out() -> None:
         ProbeServer(ready=lambda: (200, {})) as server,
         socket.create_connection(("127.0.0.1", server.port)),
     ):
-        assert httpx.get(f"http://127.0.0.1:{server.port}/livez").status_code == 200
+        assert httpx2.get(f"http://127.0.0.1:{server.port}/livez").status_code == 200
 
 
 def test_port_in_use_is_told_at_once() -> None:
