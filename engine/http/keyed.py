@@ -43,6 +43,7 @@ class KeyedCall:
         self._request = request
         self._claim = claim
         self._job_is_settled = False
+        self._is_over = False
 
     # -------------------------------------------------------------- for routes
 
@@ -98,12 +99,10 @@ class KeyedCall:
             await app(scope, _given(body, receive), outbound.send)
         except Exception:
             # Not on cancellation: a thread may still be at work, and the lease ends by itself.
-            if not outbound.settled:
-                await self.let_go()
+            await self.let_go()
             raise
         else:
-            if not outbound.settled:
-                await self.let_go()
+            await self.let_go()
         finally:
             renewal.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -123,6 +122,7 @@ class KeyedCall:
 
         Should the claim have been lost meanwhile, the answer of the request that won counts (AH-6).
         """
+        self._is_over = True
         try:
             if await anyio.to_thread.run_sync(self._store.complete, self._claim, answer):
                 return answer
@@ -144,7 +144,10 @@ class KeyedCall:
                 return
 
     async def let_go(self) -> None:
-        """The request ends without an answer to keep."""
+        """The request ends without an answer to keep; does nothing where it has ended."""
+        if self._is_over:
+            return
+        self._is_over = True
         settled = self._job_is_settled
         try:
             with anyio.CancelScope(shield=True):
@@ -172,7 +175,6 @@ class _Outbound:
         self._parts: list[bytes] = []
         self._size = 0
         self._streaming = False
-        self.settled = False
 
     async def send(self, message: Message) -> None:
         """Take a message of the application."""
@@ -204,7 +206,6 @@ class _Outbound:
             )
 
     async def _settle(self) -> None:
-        self.settled = True
         answer = self._answer(b"".join(self._parts))
         if not answer.successful:
             await self._call.let_go()
@@ -228,7 +229,6 @@ class _Outbound:
         """A stream goes out as it comes; an event stream is not kept, a long answer only as such."""
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and not _is_event_stream(self._started):
-            self.settled = True
             answer = self._answer(None)
             await (self._call.keep(answer) if answer.successful else self._call.let_go())
         await self._send(message)

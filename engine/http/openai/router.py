@@ -147,6 +147,10 @@ class _Chat:
                     yield data
             finally:
                 self._settle(chunks.job)
+            if self._call is not None:
+                # Who has read the last event may repeat the request at once.
+                await self._call.let_go()
+            yield chunks.last
 
         headers = self._place(job) | {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         return StreamingResponse(sent(), headers=headers, media_type="text/event-stream")

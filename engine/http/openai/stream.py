@@ -45,6 +45,7 @@ class ChunkStream:
         self._patience_s = patience_s
         self._transcript = Transcript()
         self._place = (0, 0)
+        self._last = b""
         self._news_at = self._sent_at = _now()
 
     @property
@@ -52,18 +53,29 @@ class ChunkStream:
         """The job as it was last seen."""
         return self._job
 
+    @property
+    def last(self) -> bytes:
+        """The event after which a client reads no further; there once :meth:`chunks` is through."""
+        return self._last
+
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The stream, to its end."""
+        """The stream, but for its :attr:`last` event."""
         yield self._chunk(delta={"role": "assistant", "content": ""})
         try:
             async with self._edge.watch.watch(self._job.id) as watcher:
                 async for data in self._until_ended(watcher):
                     self._sent_at = _now()
                     yield data
+            if self._job.lifecycle_status is not LifecycleStatus.SUCCEEDED:
+                self._last = _event(error_event(self._why_not()))
+                return
             async for data in self._ending():
                 yield data
+            self._last = _DONE
+        except OutputNotStored as error:
+            self._last = _event(error_event(describe(error)))
         except Diverged:
-            yield _event(error_event(_RESTARTED))
+            self._last = _event(error_event(_RESTARTED))
 
     async def _until_ended(self, watcher: Watcher) -> AsyncIterator[bytes]:
         while not self._job.is_final and self._patient():
@@ -91,25 +103,21 @@ class ChunkStream:
             self._place = (pieces[-1].epoch, pieces[-1].seq)
         return "".join(self._transcript.take(piece) for piece in pieces)
 
+    def _why_not(self) -> Answerable:
+        return (
+            failure_of(self._job)
+            if self._job.is_final
+            else describe(StillRunning(job_id=self._job.id))
+        )
+
     async def _ending(self) -> AsyncIterator[bytes]:
-        if not self._job.is_final:
-            yield _event(error_event(describe(StillRunning(job_id=self._job.id))))
-            return
-        if self._job.lifecycle_status is not LifecycleStatus.SUCCEEDED:
-            yield _event(error_event(failure_of(self._job)))
-            return
-        try:
-            output = await output_of(self._edge, self._job)
-        except OutputNotStored as error:
-            yield _event(error_event(describe(error)))
-            return
+        output = await output_of(self._edge, self._job)
         rest = self._transcript.finish(output.content)
         if rest:
             yield self._chunk(delta={"content": rest})
         yield self._chunk(finish_reason=output.finish_reason)
         if self._wants_usage:
             yield _event(usage_chunk(self._job, self._model, output))
-        yield _DONE
 
     def _chunk(self, **what: Any) -> bytes:
         return _event(chunk(self._job, self._model, epoch=self._transcript.epoch or None, **what))
