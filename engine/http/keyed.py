@@ -226,11 +226,14 @@ class _Outbound:
         await self._send({"type": "http.response.body", "body": b"".join(self._parts)})
 
     async def _pass_on(self, message: Message) -> None:
-        """A stream goes out as it comes; an event stream is not kept, a long answer only as such."""
-        last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if last and not _is_event_stream(self._started):
+        """A stream goes out as it comes; an event stream is not kept, a long answer only as such.
+
+        Either is settled before its end goes out: who has read it may repeat the request at once.
+        """
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
             answer = self._answer(None)
-            await (self._call.keep(answer) if answer.successful else self._call.let_go())
+            keeps = answer.successful and not _is_event_stream(self._started)
+            await (self._call.keep(answer) if keeps else self._call.let_go())
         await self._send(message)
 
     @property

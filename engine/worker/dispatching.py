@@ -105,6 +105,6 @@ class DispatcherProcess:
         """
         timeout_ms = min(timeout_ms, self._dispatcher.pause_ms)
         try:
-            self._transport.wait_wake(DISPATCHER_CHANNEL, timeout_ms)
+            self._transport.wait_wake(DISPATCHER_CHANNEL, timeout_ms, self._stopped.is_set)
         except TransportError:
             self._stopped.wait(timeout_ms / 1000)

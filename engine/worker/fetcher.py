@@ -21,9 +21,8 @@ from registry.queues import QueueSpec
 
 _log = logging.getLogger("aijobs.worker")
 
-#: Longest blocking look at an empty queue, in ms; a stop is noticed within this time.
+#: Longest blocking look at an empty queue, in ms; a stop ends it.
 WAIT_MS = 1_000
-
 
 #: Rounds in a row that may fail before a burst gives up; a daemon never does.
 BURST_FAILURES = 5
@@ -117,7 +116,7 @@ class Fetcher:
             return [], Prepared()
         deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
         if not deliveries:
-            self._transport.wait(self.queue.name, WAIT_MS)
+            self._transport.wait(self.queue.name, WAIT_MS, lambda: self._stopping)
             if self._stopping:
                 return [], Prepared()
             deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)

@@ -12,7 +12,7 @@ Rules for all methods (design 9):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -29,6 +29,16 @@ CANCEL_HINT_MS = 3_600_000
 PRESENCE_MS = 90_000
 #: Scores must survive a double, which is what Lua and sorted sets count in.
 MAX_SCORE = 2**53 - 1
+#: How soon a blocking wait notices that its caller has been stopped, in seconds; asks nobody but the caller.
+STOP_NOTICED_S = 0.05
+
+#: Whether a caller that waits has been stopped.
+Stopped = Callable[[], bool]
+
+
+def never() -> bool:
+    """The answer of a caller that nobody stops."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +147,11 @@ class Transport(Protocol):
         """Return the number of waiting tickets per queue."""
         ...
 
-    def wait(self, queue: str, timeout_ms: int) -> bool:
-        """Block until the queue has a ticket, at most that long; consumes nothing."""
+    def wait(self, queue: str, timeout_ms: int, stopped: Stopped = never) -> bool:
+        """Block until the queue has a ticket, at most that long; consumes nothing.
+
+        A wait whose caller is ``stopped`` meanwhile ends early, as if nothing had come.
+        """
         ...
 
     def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
@@ -181,8 +194,8 @@ class Transport(Protocol):
         """Leave a token on the channel unless one is there already."""
         ...
 
-    def wait_wake(self, channel: str, timeout_ms: int) -> bool:
-        """Take the channel's token, waiting at most that long; False = none came."""
+    def wait_wake(self, channel: str, timeout_ms: int, stopped: Stopped = never) -> bool:
+        """Take the channel's token, waiting at most that long; False = none came, or ``stopped``."""
         ...
 
     def register_worker(self, worker: str, queues: Sequence[str]) -> None:

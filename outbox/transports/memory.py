@@ -21,14 +21,17 @@ from outbox.transports.base import (
     CANCEL_HINT_MS,
     MAX_CLAIM,
     PRESENCE_MS,
+    STOP_NOTICED_S,
     Delivery,
     Features,
     HeartbeatReport,
     PutResult,
     Settlement,
+    Stopped,
     Ticket,
     WorkerPresence,
     check_ticket,
+    never,
 )
 
 
@@ -115,9 +118,9 @@ class MemoryTransport:
 
     # ------------------------------------------------------------------ the worker's side
 
-    def wait(self, queue: str, timeout_ms: int) -> bool:
+    def wait(self, queue: str, timeout_ms: int, stopped: Stopped = never) -> bool:
         """See :meth:`Transport.wait`."""
-        return self._wait_until(lambda: bool(self._queue(queue).waiting), timeout_ms)
+        return self._wait_until(lambda: bool(self._queue(queue).waiting), timeout_ms, stopped)
 
     def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
         """See :meth:`Transport.claim`."""
@@ -201,10 +204,10 @@ class MemoryTransport:
             self._tokens.add(channel)
             self._changed.notify_all()
 
-    def wait_wake(self, channel: str, timeout_ms: int) -> bool:
+    def wait_wake(self, channel: str, timeout_ms: int, stopped: Stopped = never) -> bool:
         """See :meth:`Transport.wait_wake`."""
         with self._changed:
-            came = self._wait_until(lambda: channel in self._tokens, timeout_ms)
+            came = self._wait_until(lambda: channel in self._tokens, timeout_ms, stopped)
             self._tokens.discard(channel)
             return came
 
@@ -257,9 +260,16 @@ class MemoryTransport:
     def _now(self) -> int:
         return time.monotonic_ns() // 1_000_000 + self._offset_ms
 
-    def _wait_until(self, true: Callable[[], bool], timeout_ms: int) -> bool:
+    def _wait_until(self, true: Callable[[], bool], timeout_ms: int, stopped: Stopped) -> bool:
+        deadline = time.monotonic() + max(0, timeout_ms) / 1000
         with self._changed:
-            return self._changed.wait_for(true, max(0, timeout_ms) / 1000)
+            while not true() and not stopped():
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return False
+                # Nobody notifies of a stop.
+                self._changed.wait(left_s if stopped is never else min(left_s, STOP_NOTICED_S))
+            return true()
 
     def _queue(self, name: str) -> _Queue:
         return self._queues.setdefault(name, _Queue())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from outbox.transports.base import (
@@ -54,6 +56,26 @@ class WaitPromises(Promises):
             transport.recover(QUEUE)
 
             assert waiting.result() is True
+
+    def test_a_stop_ends_a_wait_and_takes_nothing_with_it(
+        self, transport: SteerableTransport
+    ) -> None:
+        stop = threading.Event()
+        with ThreadPoolExecutor(2) as threads:
+            waiting = [
+                threads.submit(transport.wait, QUEUE, PATIENCE_MS, stop.is_set),
+                threads.submit(transport.wait_wake, "dispatcher", PATIENCE_MS, stop.is_set),
+            ]
+            # The waits are under way, or begin after the stop: they end at once either way.
+            began = time.monotonic()
+            stop.set()
+
+            assert [future.result() for future in waiting] == [False] * 2
+        assert time.monotonic() - began < PATIENCE_MS / 1000 / 4
+        self.put(transport, make_ticket())
+        transport.wake("dispatcher")
+        assert transport.wait(QUEUE, PATIENCE_MS) is True
+        assert transport.wait_wake("dispatcher", PATIENCE_MS) is True
 
     def test_many_hints_make_one_token(self, transport: SteerableTransport) -> None:
         for _ in range(5):

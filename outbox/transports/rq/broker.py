@@ -10,6 +10,7 @@ to be loaded first (after a restart).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,9 +18,11 @@ from redis import BlockingConnectionPool, ConnectionPool, Redis
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeout
 from redis.retry import Retry
 
 from outbox.errors import TransportMisconfigured
+from outbox.transports.base import STOP_NOTICED_S, Stopped, never
 from outbox.transports.rq.faults import unavailable
 from outbox.transports.rq.lua import Script
 
@@ -50,6 +53,7 @@ class Broker:
     ) -> None:
         self._address = _address(target)
         self._connect_timeout_s = connect_timeout_s
+        self._timeout_s = timeout_s
         self._block_s = block_s
         self._commands = self._client(timeout_s)
         self._blocking = self._client(timeout_s + block_s)
@@ -94,17 +98,44 @@ class Broker:
         """Send plain commands in one round trip, without a transaction."""
         return self._checked(self._send(list(commands)))
 
-    def block(self, command: str, *args: str, left_s: float) -> Any:
-        """Block on the server for the time left, ``block_s`` at most; None = nothing came.
+    def block(self, command: str, *args: str, left_s: float, stopped: Stopped = never) -> Any:
+        """Block on the server for the time left, ``block_s`` at most; None = nothing came, or ``stopped``.
 
         ``command`` is one that takes the seconds as its last argument; 0 would mean for ever.
         """
         seconds = round(max(0.001, min(left_s, self._block_s)), 3)
         try:
+            if stopped is not never and not self.in_process:
+                return self._block_until(stopped, seconds, (command, *args, seconds))
+            if stopped is not never:
+                seconds = min(seconds, STOP_NOTICED_S)
             return self._blocking.execute_command(command, *args, seconds)  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
             self.drop()
             raise unavailable(error) from error
+
+    def _block_until(self, stopped: Stopped, seconds: float, command: Sequence[str | float]) -> Any:
+        """Send ``command`` and look at the socket, and at ``stopped``, until the answer is there.
+
+        Redis is asked once, however long it takes; who is stopped hangs up, and Redis forgets the command.
+        """
+        pool = self._blocking.connection_pool
+        connection = pool.get_connection()
+        deadline = time.monotonic() + seconds + self._timeout_s
+        try:
+            connection.send_command(*command)  # type: ignore[no-untyped-call]
+            while not connection.can_read(STOP_NOTICED_S):
+                if stopped():
+                    connection.disconnect()  # type: ignore[no-untyped-call]
+                    return None
+                if time.monotonic() > deadline:
+                    raise RedisTimeout("no answer to a blocking command")
+            return connection.read_response()  # type: ignore[no-untyped-call]
+        except BaseException:
+            connection.disconnect()  # type: ignore[no-untyped-call]
+            raise
+        finally:
+            pool.release(connection)
 
     def _send(self, commands: list[Any]) -> list[Any]:
         try:

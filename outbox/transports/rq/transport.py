@@ -16,14 +16,17 @@ from redis import Redis
 from outbox.errors import TicketRefused
 from outbox.job_ids import parse_ticket_id, ticket_id
 from outbox.transports.base import (
+    STOP_NOTICED_S,
     Delivery,
     Features,
     HeartbeatReport,
     PutResult,
     Settlement,
+    Stopped,
     Ticket,
     WorkerPresence,
     check_ticket,
+    never,
 )
 from outbox.transports.rq.batches import chunks, cut, in_order
 from outbox.transports.rq.broker import Broker, Call
@@ -132,7 +135,7 @@ class RqTransport:
 
     # ------------------------------------------------------------------ the worker's side
 
-    def wait(self, queue: str, timeout_ms: int) -> bool:
+    def wait(self, queue: str, timeout_ms: int, stopped: Stopped = never) -> bool:
         """See :meth:`Transport.wait`.
 
         A blocking peek: the head moves onto its own place, so nothing leaves the list and nothing can
@@ -140,20 +143,22 @@ class RqTransport:
         """
         deadline = time.monotonic() + timeout_ms / 1000
         if queue in self._suspended:
-            time.sleep(min(_SUSPENDED_MS, timeout_ms) / 1000)
+            _sleep(min(_SUSPENDED_MS, timeout_ms) / 1000, stopped)
         key = self._keys.queue(queue)
-        while (left_s := deadline - time.monotonic()) > 0 and self._blocking:
-            if self._broker.block("BLMOVE", key, key, "LEFT", "LEFT", left_s=left_s):
+        while (left_s := deadline - time.monotonic()) > 0 and self._blocking and not stopped():
+            if self._broker.block("BLMOVE", key, key, "LEFT", "LEFT", left_s=left_s, stopped=stopped):
                 return True
-        return self._poll(key, deadline)
+        return self._poll(key, deadline, stopped)
 
-    def _poll(self, key: str, deadline: float) -> bool:
-        while self._broker.ask(("LLEN", key)) == [0]:
+    def _poll(self, key: str, deadline: float, stopped: Stopped) -> bool:
+        while not stopped():
+            if self._broker.ask(("LLEN", key)) != [0]:
+                return True
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                return False
+                break
             time.sleep(min(_POLL_MS / 1000, left_s))
-        return True
+        return False
 
     def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
         """See :meth:`Transport.claim`."""
@@ -211,15 +216,15 @@ class RqTransport:
         """See :meth:`Transport.wake`."""
         self._run([self._calls.wake(channel)])
 
-    def wait_wake(self, channel: str, timeout_ms: int) -> bool:
+    def wait_wake(self, channel: str, timeout_ms: int, stopped: Stopped = never) -> bool:
         """See :meth:`Transport.wait_wake`."""
         key = self._keys.channel(channel)
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             left_s = deadline - time.monotonic()
-            if self._broker.block("BLPOP", key, left_s=left_s):
+            if self._broker.block("BLPOP", key, left_s=left_s, stopped=stopped):
                 return True
-            if left_s <= 0:
+            if left_s <= 0 or stopped():
                 return False
 
     def register_worker(self, worker: str, queues: Sequence[str]) -> None:
@@ -279,6 +284,12 @@ class RqTransport:
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
         return self._broker.run(calls) if calls else []
+
+
+def _sleep(seconds: float, stopped: Stopped) -> None:
+    deadline = time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0 and not stopped():
+        time.sleep(min(STOP_NOTICED_S, left_s))
 
 
 def _queue_of(delivery: Delivery) -> str:
