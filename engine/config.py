@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from engine.errors import SettingsError
 from registry.errors import RegistryError
+from registry.nearest import nearest
 from registry.queues import DEFAULT_QUEUES, QueueSpec
 
 Milliseconds = Annotated[int, Field(ge=1)]
+
+_PREFIX: Final = "AIJOBS_"
+_NESTED: Final = "__"
 
 #: The embedded default: one SQLite file and Redis in this process, for one process only.
 DEFAULT_DATABASE_URL = "sqlite:///.aijobs/aijobs.db"
@@ -22,7 +37,7 @@ DEFAULT_REDIS_URL = "fakeredis://aijobs"
 class _Group(BaseModel):
     """Settings that belong together."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DispatcherSettings(_Group):
@@ -113,11 +128,13 @@ class HttpSettings(_Group):
 
 
 class Settings(BaseSettings):
-    """Everything a deployment may set. Nested values: ``AIJOBS_DISPATCHER__BATCH=200``."""
+    """Everything a deployment may set. Nested values: ``AIJOBS_DISPATCHER__BATCH=200``.
+
+    Raises :class:`~engine.errors.SettingsError` that names each wrong one.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix="AIJOBS_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True,
-        use_attribute_docstrings=True,
+        env_prefix=_PREFIX, env_nested_delimiter=_NESTED, extra="forbid", frozen=True, env_ignore_empty=True,
     )  # fmt: skip
 
     database_url: str = DEFAULT_DATABASE_URL
@@ -169,6 +186,14 @@ class Settings(BaseSettings):
         """Given queues replace built-in ones of the same name and are added to the others."""
         return merge_queues(value)
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_it_in_our_words(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            raise SettingsError("; ".join(map(_problem, error.errors(include_input=False)))) from None
+
 
 def merge_queues(value: Any) -> tuple[QueueSpec, ...]:
     """Built-in queues overlaid with ``value``: specs, mappings, or JSON text of a list of mappings."""
@@ -196,10 +221,7 @@ def _spec(item: Any, known: dict[str, QueueSpec]) -> QueueSpec:
 
 def load_settings(**given: Any) -> Settings:
     """Settings from ``given`` and the environment. Raises :class:`SettingsError` naming each wrong one."""
-    try:
-        return Settings(**given)
-    except ValidationError as error:
-        raise SettingsError("; ".join(map(_problem, error.errors(include_input=False)))) from None
+    return Settings(**given)
 
 
 def notify_socket() -> str | None:
@@ -207,6 +229,47 @@ def notify_socket() -> str | None:
     return os.environ.get("NOTIFY_SOCKET")
 
 
+# ------------------------------------------------------------------ names that are none
+
+
+def unknown_variables() -> list[str]:
+    """One sentence for each ``AIJOBS_*`` variable that no setting reads: a slip that would be passed over.
+
+    No error: an older release may meet the variables of a newer one while a deployment is updated.
+    """
+    known = set(variables())
+    return [
+        f"{name} is set, and no setting has this name{_meant(name)}"
+        for name in sorted(os.environ)
+        if name.upper().startswith(_PREFIX) and name.upper() not in known and not _KUBERNETES.search(name)
+    ]
+
+
+#: What Kubernetes sets by itself in every pod beside a service that is called aijobs.
+_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
+
+
+def _meant(variable: str) -> str:
+    """Compared without the prefix, in which all names are alike."""
+    near = nearest(variable.upper().removeprefix(_PREFIX), (name.removeprefix(_PREFIX) for name in variables()))
+    return f"; did you mean {_PREFIX}{near}?" if near else ""
+
+
+def variables(model: type[BaseModel] = Settings, prefix: str = _PREFIX) -> Iterator[str]:
+    """The name of every variable that is read."""
+    for name, field in model.model_fields.items():
+        variable = prefix + name.upper()
+        yield variable
+        if isinstance(field.default, BaseModel):
+            yield from variables(type(field.default), variable + _NESTED)
+
+
 def _problem(error: Any) -> str:
-    name = "__".join(str(part) for part in error["loc"]).upper()
-    return f"AIJOBS_{name}: {error['msg']}"
+    path = [str(part) for part in error["loc"]]
+    name = _PREFIX + _NESTED.join(path).upper()
+    if error["type"] != "extra_forbidden":
+        return f"{name}: {error['msg']}"
+    if len(path) > 1:
+        return f"{name}: there is no such setting{_meant(name)}"
+    near = nearest(path[0], Settings.model_fields)
+    return f"{path[0]}: there is no such setting" + (f"; did you mean {near}?" if near else "")

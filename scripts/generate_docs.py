@@ -5,7 +5,10 @@ A test runs the check, so a page cannot fall behind what it describes.
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
+import itertools
 import json
 import pkgutil
 import sys
@@ -102,12 +105,25 @@ def settings() -> str:
 
 
 def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
+    texts = _docstrings(model)
     for name, field in model.model_fields.items():
         variable = prefix + name.upper()
         if isinstance(field.default, BaseModel):
             yield from _settings(type(field.default), f"{variable}__")
         else:
-            yield variable, _shown(field.default), (field.description or "").replace("|", "\\|")
+            yield variable, _shown(field.default), texts[name].replace("|", "\\|")
+
+
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The string under each attribute. Read here and not by pydantic, which would do so at every start."""
+    [definition] = ast.parse(inspect.getsource(model)).body
+    assert isinstance(definition, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for field, text in itertools.pairwise(definition.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            assert isinstance(field.target, ast.Name)
+            texts[field.target.id] = str(text.value.value)
+    return texts
 
 
 def _shown(value: Any) -> str:

@@ -10,9 +10,10 @@ from typing import Literal
 import sqlalchemy as sa
 
 from engine.app import AiJobApp
+from engine.cli.errors import SchemaBehind
 from engine.cli.failures import judge
 from engine.cli.inspecting import is_embedded
-from engine.cli.schema import require_current, sqlite_file
+from engine.cli.schema import refuse_missing_file, require_current
 from engine.lifecycle.circumstances import span
 from engine.lifecycle.explain import SILENT_MS
 from engine.migrations import runner
@@ -81,10 +82,7 @@ def _provider(app: AiJobApp) -> Iterator[Finding]:
 
 
 def _database(app: AiJobApp) -> Iterator[Finding]:
-    path = sqlite_file(app)
-    if path is not None and not path.exists():
-        yield Finding("failed", "database", f"there is no database at {path}", "run `aijobs db upgrade`")
-        return
+    refuse_missing_file(app)
     engine = app.database
     with engine.connect() as conn:
         conn.rollback()
@@ -95,7 +93,7 @@ def _database(app: AiJobApp) -> Iterator[Finding]:
     if not problems:
         rules = "isolation, character set, strict mode, time zone and row counts are as they must be"
         yield Finding("ok", "database", f"{_server(engine)}; {rules}")
-    yield from _schema(app, has_tables=has_tables)
+    yield from _schema(app)
 
 
 def _server(engine: sa.Engine) -> str:
@@ -110,8 +108,12 @@ def _server(engine: sa.Engine) -> str:
     return f"{name} {version} at {place}".replace("  ", " ")
 
 
-def _schema(app: AiJobApp, *, has_tables: bool) -> Iterator[Finding]:
-    warning = require_current(app) if has_tables else None
+def _schema(app: AiJobApp) -> Iterator[Finding]:
+    try:
+        warning = require_current(app)
+    except SchemaBehind as behind:
+        yield Finding("failed", "schema", str(behind), behind.fix)
+        return
     if warning:
         yield Finding("warning", "schema", warning, "finish the update of all processes")
         return

@@ -22,7 +22,7 @@ from engine.app import AiJobApp
 from engine.cli.errors import CheckFailed, UsageMistake
 from engine.cli.schema import require_current
 from engine.cli.session import Session
-from engine.config import notify_socket
+from engine.config import notify_socket, unknown_variables
 from engine.observe.facts import log_fact
 from engine.observe.logs import set_up
 from engine.observe.notify import Supervisor
@@ -45,12 +45,15 @@ def prepare(session: Session, *, role: str, alone: bool = False) -> AiJobApp:
     ``alone``: this process holds all roles, so Redis may be its own. Raises what names the mistake and its
     fix: a wrong type, a Redis that only lives in this process, missing tables, an unreachable server.
     """
+    session.tells_slips = True
     settings = session.app.settings
     set_up(
         format=session.options.log_format or settings.log_format,  # type: ignore[arg-type]
         level=_level(session),
         color=not session.options.no_color,
     )
+    for slip in unknown_variables():
+        _log.warning("%s", slip)
     app = session.app
     app.start()
     if not alone:

@@ -76,6 +76,12 @@ class SchemaBehind(CheckFailed):
 
     code = "SCHEMA_BEHIND"
 
+    def __init__(self, how: str) -> None:
+        """Take how it stands instead, as a part of a sentence."""
+        super().__init__(
+            f"the database does not have the tables of this release: {how}", fix="run `aijobs db upgrade`"
+        )
+
 
 class NotAllowed(CliError):
     """The act was not confirmed."""

@@ -11,7 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.cli.errors import CliError, Exit
+from engine.cli.errors import CliError, Exit, SchemaBehind
 from engine.cli.output import HELP
 from registry.errors import AiJobsError
 
@@ -46,6 +46,8 @@ _EXITS: Final[dict[str, Exit]] = {
     "MIGRATION_TABLE_EXISTS": Exit.STATE,
     "WAIT_TIMEOUT": Exit.TIMED_OUT,
     "DATABASE_UNAVAILABLE": Exit.UNREACHABLE,
+    "DATABASE_MISSING": Exit.UNREACHABLE,
+    "DATABASE_LOGIN_REFUSED": Exit.UNREACHABLE,
     "DATABASE_CONTENTION": Exit.UNREACHABLE,
     "COMMIT_OUTCOME_UNKNOWN": Exit.UNREACHABLE,
     "TRANSPORT_UNAVAILABLE": Exit.UNREACHABLE,
@@ -59,6 +61,8 @@ _FIXES: Final[dict[str, str]] = {
     "JOB_NOT_RETRYABLE": "only failed and cancelled jobs are retried; others can be created anew",
     "IDEMPOTENCY_KEY_REUSED": "use another --key, or the same input as the first time",
     "DATABASE_UNAVAILABLE": "check AIJOBS_DATABASE_URL and that the server runs; `aijobs doctor` says more",
+    "DATABASE_MISSING": "create it with CREATE DATABASE, or correct the name at the end of AIJOBS_DATABASE_URL",
+    "DATABASE_LOGIN_REFUSED": "correct user and password in AIJOBS_DATABASE_URL, or the user's rights on the server",
     "DATABASE_URL_INVALID": "set AIJOBS_DATABASE_URL or --database-url",
     "TRANSPORT_UNAVAILABLE": "check AIJOBS_REDIS_URL and that Redis runs; `aijobs doctor` says more",
     "TRANSPORT_MISCONFIGURED": "set AIJOBS_REDIS_URL or --redis-url, for example redis://127.0.0.1:6379/0",
@@ -87,9 +91,13 @@ def judge(error: BaseException) -> Failure:
 def _of_ours(error: AiJobsError) -> Failure:
     cause = error.__cause__
     text = str(error)
-    if cause is not None and type(cause).__module__.startswith("sqlalchemy"):
+    # A refusal quotes the server already
+    if cause is not None and type(cause).__module__.startswith("sqlalchemy") and error.code not in _QUOTING:
         text = f"{text} ({_driver_says(cause)})"
     return Failure(error.code, text, _FIXES.get(error.code), _EXITS.get(error.code, Exit.USAGE))
+
+
+_QUOTING: Final = frozenset({"DATABASE_MISSING", "DATABASE_LOGIN_REFUSED"})
 
 
 def _of_usage(error: Any) -> Failure:
@@ -103,27 +111,17 @@ def _of_usage(error: Any) -> Failure:
 
 
 def _of_database(error: BaseException) -> Failure:
-    from outbox.base.failures import classify
+    from sqlalchemy.exc import DBAPIError
+
+    from outbox.base.failures import classify, translate
 
     says = _driver_says(error)
-    kind = classify(error)
-    if kind == "lost":
-        return Failure(
-            "DATABASE_UNAVAILABLE", f"the database cannot be reached ({says})", _FIXES["DATABASE_UNAVAILABLE"],
-            Exit.UNREACHABLE,
-        )  # fmt: skip
-    if kind == "contention":
-        return Failure("DATABASE_CONTENTION", f"the database is busy ({says})", "try again", Exit.UNREACHABLE)
+    if isinstance(error, DBAPIError) and classify(error) != "other":
+        ours = translate(error)
+        ours.__cause__ = error
+        return _of_ours(ours)
     if _is_about_tables(error):
-        return Failure(
-            "SCHEMA_BEHIND", f"the database does not have the tables of this release ({says})",
-            "run `aijobs db upgrade`", Exit.CHECK_FAILED,
-        )  # fmt: skip
-    if _number(error) in _CONNECTION_REFUSED:
-        return Failure(
-            "DATABASE_UNAVAILABLE", f"the database refuses the connection ({says})",
-            "check the user, password and name in AIJOBS_DATABASE_URL", Exit.UNREACHABLE,
-        )  # fmt: skip
+        return judge(SchemaBehind(says))
     if "not a database" in says:
         return Failure("DATABASE_URL_INVALID", says, "name another file in AIJOBS_DATABASE_URL", Exit.USAGE)
     return Failure("DATABASE_ERROR", f"the database refused: {says}", "`aijobs doctor` says more", Exit.UNEXPECTED)
@@ -140,8 +138,6 @@ def _driver_says(error: BaseException) -> str:
 #: No such table or column: PostgreSQL's states, MySQL's numbers, SQLite's words.
 _MISSING_STATES: Final = frozenset({"42P01", "42703"})
 _MISSING_NUMBERS: Final = frozenset({1146, 1054})
-#: MySQL: no right to this database, wrong password, no such database.
-_CONNECTION_REFUSED: Final = frozenset({1044, 1045, 1049, 1698})
 
 
 def _is_about_tables(error: BaseException) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import typer
@@ -60,13 +62,20 @@ def global_parameters(*, hidden: bool) -> list[Any]:
 
     Typer itself turns the declarations into parameters, so that nothing here depends on how it does that.
     """
+    parameters = [copy(parameter) for parameter in _parameters()]
+    for parameter in parameters:
+        parameter.hidden = hidden
+    return parameters
+
+
+@cache
+def _parameters() -> list[Any]:
     holder = typer.Typer(add_completion=False, rich_markup_mode=None)
     holder.command()(_declare)
     parameters: list[Any] = list(get_command(holder).params)
     for parameter in parameters:
         parameter.expose_value = False
         parameter.callback = _store
-        parameter.hidden = hidden
     return parameters
 
 

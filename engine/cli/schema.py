@@ -10,14 +10,12 @@ from engine.app import AiJobApp
 from engine.cli.errors import SchemaBehind
 from engine.migrations import standing
 
-_FIX = "run `aijobs db upgrade`"
-
 
 def refuse_missing_file(app: AiJobApp) -> None:
     """Raise :class:`SchemaBehind` where the database would be a new, empty SQLite file: reading makes none."""
     path = sqlite_file(app)
     if path is not None and not path.exists():
-        raise SchemaBehind(f"there is no database at {path}", fix=f"{_FIX}, or set AIJOBS_DATABASE_URL")
+        raise SchemaBehind(f"there is no file {path.absolute()}")
 
 
 def sqlite_file(app: AiJobApp) -> Path | None:
@@ -44,9 +42,7 @@ def require_current(app: AiJobApp) -> str | None:
     if found == runner.head():
         return None
     if found is None:
-        raise SchemaBehind("the database has no tables of aijobs yet", fix=_FIX)
+        raise SchemaBehind("it has none of them")
     if runner.is_known(found):
-        raise SchemaBehind(
-            f"the database is at revision {found}, this release needs {runner.head()}", fix=_FIX
-        )
+        raise SchemaBehind(f"it is at revision {found}, {runner.head()} is needed")
     return f"the database is at revision {found}, which is newer than this release ({runner.head()})"

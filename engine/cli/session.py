@@ -20,6 +20,8 @@ class Session:
 
     def __init__(self) -> None:
         self.options = GlobalOptions()
+        #: Whether slips among variables are told elsewhere: a daemon logs them, the doctor lists them.
+        self.tells_slips = False
 
     @cached_property
     def out(self) -> Output:
@@ -33,7 +35,11 @@ class Session:
     def app(self) -> AiJobApp:
         """The application; no connection is opened. Raises what :func:`~engine.cli.application.find` raises."""
         from engine.cli.application import find
+        from engine.config import unknown_variables
 
+        if not self.tells_slips:
+            for slip in unknown_variables():
+                self.out.warn(slip)
         return find(self.options)
 
     @cached_property

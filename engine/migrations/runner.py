@@ -19,6 +19,7 @@ from engine.migrations.differences import differences
 from engine.migrations.errors import UnknownRevision
 from engine.migrations.lock import WAIT_S, migrating
 from engine.migrations.scope import options
+from outbox.base.drivers import named
 from outbox.base.errors import DatabaseUrlError
 
 _HERE: Final = Path(__file__).parent
@@ -94,7 +95,7 @@ def sql(url: str, revision: str = "head", *, start: str = "base") -> str:
     Nothing is connected to; of the URL only its kind matters, so ``postgresql://`` is enough.
     """
     try:
-        dialect = sa.make_url(url).get_backend_name()
+        dialect = named(sa.make_url(url)).get_backend_name()
     except sa.exc.ArgumentError:
         raise DatabaseUrlError() from None
     output = io.StringIO()

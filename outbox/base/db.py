@@ -19,16 +19,15 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase
 
 from outbox.base.backoff import exponential
-from outbox.base.drivers import connect_arguments
+from outbox.base.drivers import connect_arguments, named
 from outbox.base.errors import (
     CommitOutcomeUnknown,
     DatabaseContention,
     DatabaseError,
-    DatabaseUnavailable,
     DatabaseUrlError,
 )
 from outbox.base.failures import classify as classify
-from outbox.base.failures import short
+from outbox.base.failures import short, unavailable
 from outbox.base.failures import translate as translate
 from outbox.base.idle import end_idle_transactions
 
@@ -134,7 +133,7 @@ def is_prepared(engine: sa.Engine) -> bool:
 
 def _parse(url: str) -> sa.URL:
     try:
-        parsed = sa.make_url(url)
+        parsed = named(sa.make_url(url))
         backend = parsed.get_backend_name()
     except sa.exc.ArgumentError:
         raise DatabaseUrlError(
@@ -291,7 +290,7 @@ class UnitOfWork:
             if progress.committing and (last or not can_look):
                 raise CommitOutcomeUnknown() from error
             if last or (run >= _LOST_RUNS and not progress.committing):
-                raise DatabaseUnavailable(f"database connection lost: {short(error)}") from error
+                raise unavailable(error) from error
             return progress.committing
         if kind == "contention":
             if last:

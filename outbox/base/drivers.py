@@ -1,4 +1,4 @@
-"""What a driver is told beyond the URL."""
+"""How a URL names its database, and what a driver is told beyond it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+
+
+def named(url: sa.URL) -> sa.URL:
+    """The URL under SQLAlchemy's name: many hosting services write ``postgres://``."""
+    name, plus, driver = url.drivername.partition("+")
+    return url.set(drivername=f"postgresql{plus}{driver}") if name == "postgres" else url
 
 
 def connect_arguments(url: sa.URL) -> dict[str, Any]:

@@ -25,6 +25,18 @@ class DatabaseUnavailable(DatabaseError):
     retryable = True
 
 
+class DatabaseMissing(DatabaseUnavailable):
+    """The server runs, and has no database of this name."""
+
+    code = "DATABASE_MISSING"
+
+
+class DatabaseLoginRefused(DatabaseUnavailable):
+    """The server runs, and refuses the user or the password."""
+
+    code = "DATABASE_LOGIN_REFUSED"
+
+
 class DatabaseContention(DatabaseError):
     """Deadlocks or lock waits outlasted every retry of the unit; nothing of it was stored."""
 

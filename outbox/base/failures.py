@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
-from outbox.base.errors import DatabaseContention, DatabaseError, DatabaseUnavailable
+from outbox.base.errors import (
+    DatabaseContention,
+    DatabaseError,
+    DatabaseLoginRefused,
+    DatabaseMissing,
+    DatabaseUnavailable,
+)
 
 #: "contention": the whole unit runs again. "lost": the connection is gone, or none could be had.
 Kind = Literal["contention", "lost", "other"]
@@ -17,6 +24,16 @@ _MYSQL_CONTENTION: Final = frozenset({1020, 1205, 1213, 1614, 3101})
 _MYSQL_LOST: Final = frozenset(
     {1040, 1053, 1077, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1203, 1927}
     | {2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
+)
+#: A server that runs and lets nobody in: no such database; no right to it, wrong user or password.
+_MYSQL_MISSING: Final = 1049
+_MYSQL_REFUSED: Final = frozenset({1044, 1045, 1698})
+#: The same of PostgreSQL, which gives the state of a refused connection to no driver, only its words.
+_POSTGRESQL_MISSING: Final = re.compile(r'FATAL:\s+(database ".*?" does not exist)')
+_POSTGRESQL_REFUSED: Final = re.compile(
+    r'FATAL:\s+(role ".*?" does not exist|(?:password|peer|ident|\w+) authentication failed for user ".*?"'
+    r'|no pg_hba.conf entry for [^\n]*|role ".*?" is not permitted to log in|permission denied for database[^\n]*)'
+    r"|(no password supplied)"
 )
 _POSTGRESQL_CONTENTION: Final = frozenset({"40001", "40P01", "55P03"})
 #: Connection trouble and shutdowns by class, too many connections by code; not a cancelled statement.
@@ -67,14 +84,39 @@ def _mysql(error: sa.exc.DBAPIError, code: int) -> Kind:
         return "contention"
     # PyMySQL says 0 when it is used after its socket was closed
     closed = code == 0 and isinstance(error, sa.exc.InterfaceError)
-    return "lost" if code in _MYSQL_LOST or closed else "other"
+    refused = code == _MYSQL_MISSING or code in _MYSQL_REFUSED
+    return "lost" if code in _MYSQL_LOST or closed or refused else "other"
 
 
 def translate(error: sa.exc.DBAPIError) -> DatabaseError:
     """Our error for a database error that ended a unit."""
     kind = classify(error)
-    kinds = {"lost": DatabaseUnavailable, "contention": DatabaseContention}
-    return kinds.get(kind, DatabaseError)(short(error))
+    if kind == "lost":
+        return unavailable(error)
+    return DatabaseContention(short(error)) if kind == "contention" else DatabaseError(short(error))
+
+
+def unavailable(error: sa.exc.DBAPIError) -> DatabaseUnavailable:
+    """Our error for one that is "lost": the server lets nobody in, or cannot be reached."""
+    cause: Any = error.orig
+    if isinstance(cause, Exception) and (found := _refusal(cause)) is not None:
+        kind, says = found
+        return kind(f"the database server refuses the connection: {says}")
+    return DatabaseUnavailable(f"the database cannot be reached: {short(error)}")
+
+
+def _refusal(cause: Exception) -> tuple[type[DatabaseUnavailable], str] | None:
+    """The server's own sentence names a user or a database, never a password."""
+    code = cause.args[0] if cause.args else None
+    if isinstance(code, int):
+        says = str(cause.args[1]) if len(cause.args) > 1 else str(code)
+        if code == _MYSQL_MISSING:
+            return DatabaseMissing, says
+        return (DatabaseLoginRefused, says) if code in _MYSQL_REFUSED else None
+    for pattern, kind in ((_POSTGRESQL_MISSING, DatabaseMissing), (_POSTGRESQL_REFUSED, DatabaseLoginRefused)):
+        if found := pattern.search(str(cause)):
+            return kind, found[1] or found[2]
+    return None
 
 
 def short(error: sa.exc.DBAPIError) -> str:

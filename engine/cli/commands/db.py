@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from engine.cli.errors import CheckFailed
+from engine.cli.errors import SchemaBehind
 from engine.cli.nouns import noun
 from engine.cli.schema import refuse_missing_file
 from engine.cli.session import Session
@@ -56,7 +56,7 @@ def check(ctx: typer.Context) -> int:
 
     session.out.show({"problems": problems}, text)
     if problems:
-        raise CheckFailed("the tables are not those of this release", fix="run `aijobs db upgrade`")
+        raise SchemaBehind(f"{len(problems)} differences")
     session.out.say("the tables are as they should be")
     return 0
 

@@ -12,6 +12,7 @@ from engine.cli.errors import Exit
 from engine.cli.failures import judge
 from engine.cli.nouns import single
 from engine.cli.session import Session
+from engine.config import load_settings, unknown_variables
 
 command = single()
 
@@ -30,6 +31,16 @@ def doctor(ctx: typer.Context) -> int:
 
 
 def _findings(session: Session) -> list[Finding]:
+    session.tells_slips = True
+    return [*_slips(), *_of_the_application(session)]
+
+
+def _slips() -> list[Finding]:
+    fix = "correct its name, or unset it; docs/settings.md lists all"
+    return [Finding("warning", "settings", slip, fix) for slip in unknown_variables()]
+
+
+def _of_the_application(session: Session) -> list[Finding]:
     try:
         app = session.app
     except Exception as error:  # noqa: BLE001 - whatever keeps the application from loading is a finding
@@ -42,8 +53,6 @@ def _findings(session: Session) -> list[Finding]:
 
 def _without_the_application(session: Session) -> list[Finding]:
     """What can be said of the servers when the application itself cannot be loaded."""
-    from engine.config import load_settings
-
     given = {"database_url": session.options.database_url, "redis_url": session.options.redis_url}
     try:
         app = AiJobApp(settings=load_settings(**{name: value for name, value in given.items() if value}))

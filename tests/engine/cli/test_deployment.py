@@ -177,3 +177,17 @@ def test_a_generated_password_is_told_apart_from_the_line(aijobs: Run) -> None:
 @pytest.mark.parametrize("options", [["--user", "two words"], ["--user", ""], []])
 def test_an_acl_line_without_name_or_password_is_refused(aijobs: Run, options: list[str]) -> None:
     assert aijobs("redis-acl", *options).code == 2
+
+
+@pytest.mark.parametrize("words", [("types", "list"), ("config", "show")])
+def test_a_variable_that_no_setting_reads_is_a_warning(
+    aijobs: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("AIJOBS_REDDIS_URL", "redis://nowhere")
+
+    done = aijobs(*words)
+
+    assert done.code == 0
+    [line] = done.err.splitlines()
+    assert line.startswith("warning: AIJOBS_REDDIS_URL")
+    assert line.endswith("did you mean AIJOBS_REDIS_URL?")

@@ -119,6 +119,17 @@ def test_a_queue_without_workers_is_told_with_the_command(doctor: Run, database:
     assert commands == {"start: aijobs worker ai-interactive", "start: aijobs worker ai-background"}
 
 
+def test_a_variable_that_no_setting_reads_is_a_finding(
+    doctor: Run, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIJOBS_REDDIS_URL", "redis://nowhere")
+
+    done = doctor(database)
+
+    assert "did you mean AIJOBS_REDIS_URL?" in checks(done, "warning")["settings"]["text"]
+    assert done.err == ""
+
+
 def test_dead_events_and_a_missing_dispatcher_are_told(doctor: Run, database: str, redis_url: str) -> None:
     with World(database, redis_url) as here:
         job, other = here.create(), here.create()

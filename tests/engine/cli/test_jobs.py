@@ -373,6 +373,20 @@ def test_jobs_are_named_or_chosen_never_both_and_never_neither(
 # -- the database is not there -------------------------------------------------------------------
 
 
+def test_missing_tables_are_told_in_one_sentence_wherever_they_are_missed(aijobs: Run, folder: Path) -> None:
+    (folder / "empty.db").touch()
+    create = ("jobs", "create", "synthetic", "--input", "{}")
+    words = [("jobs", "list"), ("outbox", "stats"), ("db", "check"), ("run",), create]
+    places = ["sqlite:///empty.db", "sqlite:///nowhere.db"]
+
+    told = [aijobs(*command, "--database-url", url, "--json").error for command in words for url in places]
+
+    beginning = "the database does not have the tables of this release: "
+    assert {error["code"] for error in told} == {"SCHEMA_BEHIND"}
+    assert all(error["message"].startswith(beginning) for error in told)
+    assert {error["fix"] for error in told} == {"run `aijobs db upgrade`"}
+
+
 def test_without_a_database_file_none_is_made_by_looking(aijobs: Run, folder: Path) -> None:
     done = aijobs("jobs", "list")
 
