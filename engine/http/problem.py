@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -206,10 +207,15 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {
         status: {
             "description": _DESCRIPTIONS.get(status, "Refused"),
-            "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}},
+            "content": {MEDIA_TYPE: {"schema": _problem_schema()}},
         }
         for status in statuses
     }
+
+
+@cache
+def _problem_schema() -> dict[str, Any]:
+    return Problem.model_json_schema()
 
 
 _DESCRIPTIONS: Final = {

@@ -42,10 +42,15 @@ class Counter:
     """Counts runs, and holds them at a gate until it is opened."""
 
     def __init__(self) -> None:
-        self.runs = 0
         self.entered = threading.Event()
         self.gate = threading.Event()
+        self.reset()
+
+    def reset(self) -> None:
+        """As it was in the beginning; whoever stood at the gate goes through."""
         self.gate.set()
+        self.entered.clear()
+        self.runs = 0
 
 
 def make_host(app: AiJobApp, counter: Counter | None = None, **options: Any) -> FastAPI:

@@ -220,17 +220,17 @@ def test_any_users_job_can_be_cancelled(each_world: World) -> None:
     assert [e.detail["lifecycleStatus"] for e in audit(each_world)] == ["cancelled", "running"]
 
 
-def test_act_and_its_record_stand_or_fall_together(world: World) -> None:
+def test_act_and_its_record_stand_or_fall_together(own_world: World) -> None:
     """Where the audit cannot be written, nothing is done."""
-    job = world.create()
-    with world.app.database.begin() as conn:
+    job = own_world.create()
+    with own_world.app.database.begin() as conn:
         conn.execute(sa.text("DROP TABLE audit_log"))
-    with operator(world) as client:
+    with operator(own_world) as client:
         answer = client.post(f"{ADMIN}/jobs/{job.id}/cancel")
 
     assert answer.status_code == 500
     assert answer.json()["detail"] == "Something went wrong on our side."
-    assert world.app.jobs.get(job.id).lifecycle_status == "queued"
+    assert own_world.app.jobs.get(job.id).lifecycle_status == "queued"
 
 
 # -- many at once

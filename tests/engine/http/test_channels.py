@@ -23,7 +23,7 @@ from engine.streams.store import Piece
 from engine.worker.assembly import make_upkeep
 from outbox.base.clock import DatabaseClock
 from outbox.inbox import InboxRepository
-from tests.engine.http.conftest import MakeWorld, World
+from tests.engine.http.conftest import TLS, MakeWorld, World
 from tests.engine.http.senders import KINDS, SECRET, configure, sample, signed, to_job
 
 
@@ -36,7 +36,7 @@ class Sender:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.client = httpx2.Client(base_url=world.server.url, timeout=60)
+        self.client = httpx2.Client(base_url=world.server.url, timeout=60, verify=TLS)
 
     def send(
         self,
@@ -56,15 +56,15 @@ class Sender:
 
 
 @pytest.fixture
-def sender(make_world: MakeWorld, migrated_sqlite: str) -> Iterator[Sender]:
-    made = Sender(make_world(migrated_sqlite, prepare=configure))
+def sender(kept_world: MakeWorld) -> Iterator[Sender]:
+    made = Sender(kept_world("sqlite", "channels", prepare=configure))
     yield made
     made.client.close()
 
 
 @pytest.fixture
-def each_sender(make_world: MakeWorld, migrated_url: str) -> Iterator[Sender]:
-    made = Sender(make_world(migrated_url, prepare=configure))
+def each_sender(kept_world: MakeWorld, database_kind: str) -> Iterator[Sender]:
+    made = Sender(kept_world(database_kind, "channels", prepare=configure))
     yield made
     made.client.close()
 

@@ -13,7 +13,7 @@ import pytest
 from engine.app import AiJobApp
 from engine.http.problem import STATUS
 from engine.intake.commands import CreateJobInput
-from tests.engine.http.conftest import MakeWorld, settings_for, token_of
+from tests.engine.http.conftest import TLS, MakeWorld, settings_for, token_of
 from tests.engine.http.senders import sample
 from tests.support.daemons import Daemons
 from tests.support.fake_openai import FakeOpenAI
@@ -53,7 +53,7 @@ def test_hosts_routes_work_as_shown(make_world: MakeWorld, migrated_sqlite: str)
 
     world = make_world(migrated_sqlite, build=build)
     headers = {"x-user": "ada", "idempotency-key": "k"}
-    with httpx2.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url, verify=TLS) as client:
         made = [client.post("/documents/7/quiz", headers=headers) for _ in range(2)]
         job = client.get(made[0].headers["location"], headers={"x-user": "ada"})
         nobody = client.post("/documents/7/quiz")

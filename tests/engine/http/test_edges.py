@@ -35,7 +35,7 @@ from engine.intake.commands import CreateJobInput
 from outbox.base.errors import DatabaseUnavailable
 from outbox.errors import TransportUnavailable
 from registry.errors import AiJobsError
-from tests.engine.http.conftest import MakeWorld, World, settings_for, token_of
+from tests.engine.http.conftest import TLS, MakeWorld, World, settings_for, token_of
 from tests.engine.http.hosts import make_host
 from tests.support.wait import eventually
 from tests.support.web import WebServer
@@ -209,7 +209,7 @@ def test_without_settings_only_this_machine_is_let_in(
 ) -> None:
     world = make_world(migrated_sqlite, jwt_secret=None)
     job = world.create("somebody")
-    with httpx2.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url, verify=TLS) as client:
         mine = client.get(f"/api/ai/jobs/{job.id}")
         admin = client.get("/admin-api/ai/jobs")
         rebound = client.get("/admin-api/ai/jobs", headers={"host": "evil.example.org"})
@@ -232,7 +232,7 @@ def test_hosts_own_callable_decides(make_world: MakeWorld, migrated_sqlite: str)
         migrated_sqlite, build=lambda app: create_http_app(app, authenticate=by_header)
     )
     job = world.create("ada")
-    with httpx2.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url, verify=TLS) as client:
         statuses = [
             client.get(f"/api/ai/jobs/{job.id}", headers=headers).status_code
             for headers in ({}, {"x-user": "ada"}, {"x-user": "eve"})
@@ -267,7 +267,7 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
     world = make_world(migrated_sqlite, build=host, chat_wait_ms=100)
     job = world.create("u1")
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
-    with httpx2.Client(base_url=world.server.url) as client:
+    with httpx2.Client(base_url=world.server.url, verify=TLS) as client:
         mine = client.get(f"/learn/api/ai/jobs/{job.id}")
         absent = client.get("/learn/api/ai/jobs/0197a3f0-0000-7000-8000-000000000000")
         wrong = client.get("/learn/ops/jobs?status=lost")
@@ -289,20 +289,20 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
 # -- stopping
 
 
-def test_server_that_stops_answers_who_waits(world: World) -> None:
-    job = world.create()
+def test_server_that_stops_answers_who_waits(own_world: World) -> None:
+    job = own_world.create()
     answers: list[httpx2.Response] = []
 
     def ask() -> None:
-        with world.client() as client:
+        with own_world.client() as client:
             answers.append(client.get(f"/api/ai/jobs/{job.id}", headers={"prefer": "wait=60"}))
 
     waiting = threading.Thread(target=ask)
-    with world.client() as client:
+    with own_world.client() as client:
         client.get("/livez")
         waiting.start()
-        eventually(lambda: bool(world.edge.watch._watchers))
-        world.server.stop()
+        eventually(lambda: bool(own_world.edge.watch._watchers))
+        own_world.server.stop()
         waiting.join(30)
 
     assert answers[0].json()["lifecycleStatus"] == "queued"

@@ -147,28 +147,28 @@ def test_text_is_shown_as_it_comes_and_void_when_another_attempt_begins(each_wor
     assert names == ["delta", "delta", "restart", "delta", "status", "done"]
 
 
-def test_stream_ends_cleanly_when_the_server_stops(world: World) -> None:
-    job = world.create()
-    with Reader(world, job) as reader:
+def test_stream_ends_cleanly_when_the_server_stops(own_world: World) -> None:
+    job = own_world.create()
+    with Reader(own_world, job) as reader:
         reader.take()
-        world.server.stop()
+        own_world.server.stop()
 
         assert list(reader) == []
 
 
-def test_one_look_at_the_database_serves_all_who_wait(world: World) -> None:
-    job = world.create()
+def test_one_look_at_the_database_serves_all_who_wait(own_world: World) -> None:
+    job = own_world.create()
     asked: list[str] = []
     sa.event.listen(
-        world.app.database, "before_cursor_execute", lambda *args: asked.append(args[2])
+        own_world.app.database, "before_cursor_execute", lambda *args: asked.append(args[2])
     )
-    readers = [Reader(world, job) for _ in range(10)]
+    readers = [Reader(own_world, job) for _ in range(10)]
     for reader in readers:
         reader.take()
     asked.clear()
     eventually(lambda: len([a for a in asked if "ai_job" in a]) >= 5)
     looks = [a for a in asked if "ai_job" in a]
-    start(world, job)
+    start(own_world, job)
     for reader in readers:
         assert reader.take().data["lifecycleStatus"] == "running"
         reader.__exit__()

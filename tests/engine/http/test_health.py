@@ -48,17 +48,17 @@ def read(world: World) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     return found
 
 
-def test_metrics_have_their_names_and_count_what_happens(each_world: World) -> None:
-    each_world.app.transport.register_worker("w-1", ["ai-background"])
+def test_metrics_have_their_names_and_count_what_happens(each_own_world: World) -> None:
+    each_own_world.app.transport.register_worker("w-1", ["ai-background"])
     for _ in range(3):
-        each_world.create()
-    before = read(each_world)
-    with Daemons(each_world.app):
+        each_own_world.create()
+    before = read(each_own_world)
+    with Daemons(each_own_world.app):
         eventually(
-            lambda: sum(read(each_world)["aijobs_job_run_seconds_count"].values()) == 3,
+            lambda: sum(read(each_own_world)["aijobs_job_run_seconds_count"].values()) == 3,
             interval=0.2,
         )
-    after = read(each_world)
+    after = read(each_own_world)
 
     pending = (("status", "pending"),)
     assert before["aijobs_jobs_created_total"][()] == 3
@@ -71,31 +71,32 @@ def test_metrics_have_their_names_and_count_what_happens(each_world: World) -> N
     assert sum(before["aijobs_workers"].values()) == 1
 
 
-def test_failure_is_counted_by_its_family(world: World) -> None:
-    world.create(payload={"fail_times": 9, "error": "credential"})
-    with Daemons(world.app):
+def test_failure_is_counted_by_its_family(own_world: World) -> None:
+    own_world.create(payload={"fail_times": 9, "error": "credential"})
+    with Daemons(own_world.app):
         failed = (("error_class", "credential"), ("status", "failed"))
         eventually(
-            lambda: read(world).get("aijobs_jobs_finished_total", {}).get(failed) == 1, interval=0.2
+            lambda: read(own_world).get("aijobs_jobs_finished_total", {}).get(failed) == 1,
+            interval=0.2,
         )
 
 
-def test_age_of_what_waits_is_told(world: World) -> None:
-    world.create()
-    with world.app.database.begin() as conn:
+def test_age_of_what_waits_is_told(own_world: World) -> None:
+    own_world.create()
+    with own_world.app.database.begin() as conn:
         conn.execute(sa.text("UPDATE outbox_event SET available_at = '2026-01-01 00:00:00.000000'"))
-    metrics = read(world)
+    metrics = read(own_world)
 
     assert metrics["aijobs_outbox_oldest_pending_age_seconds"][()] > 3_600
     assert metrics["aijobs_queue_oldest_age_seconds"][(("queue", "ai-background"),)] > 3_600
     assert metrics["aijobs_queue_oldest_age_seconds"][(("queue", "ai-interactive"),)] == 0
 
 
-def test_no_label_names_a_user_or_a_job(world: World) -> None:
-    job = world.create("ada@example.org")
-    with Daemons(world.app):
-        eventually(lambda: world.app.jobs.get(job.id).is_final)
-    with world.client("prom", "metrics") as client:
+def test_no_label_names_a_user_or_a_job(own_world: World) -> None:
+    job = own_world.create("ada@example.org")
+    with Daemons(own_world.app):
+        eventually(lambda: own_world.app.jobs.get(job.id).is_final)
+    with own_world.client("prom", "metrics") as client:
         text = client.get("/metrics").text
 
     assert "ada@example.org" not in text
@@ -103,21 +104,21 @@ def test_no_label_names_a_user_or_a_job(world: World) -> None:
     assert job.id.hex not in text
 
 
-def test_metrics_are_for_those_who_may_read_them(world: World) -> None:
+def test_metrics_are_for_those_who_may_read_them(own_world: World) -> None:
     for subject, scopes, status in (
         (None, (), 401), ("u1", ("user",), 403), ("p", ("metrics",), 200), ("a", ("admin",), 200),
     ):  # fmt: skip
-        with world.client(subject, *scopes) as client:
+        with own_world.client(subject, *scopes) as client:
             assert client.get("/metrics").status_code == status
-    with world.client("p", "metrics") as client:
+    with own_world.client("p", "metrics") as client:
         assert client.get("/admin-api/ai/jobs").status_code == 403
 
 
 # -- probes
 
 
-def test_server_with_its_database_is_ready(each_world: World) -> None:
-    with each_world.client(None) as client:
+def test_server_with_its_database_is_ready(each_own_world: World) -> None:
+    with each_own_world.client(None) as client:
         live, ready = client.get("/livez"), client.get("/readyz")
 
     assert (live.status_code, live.json()) == (200, {"status": "alive"})
@@ -217,9 +218,9 @@ def test_loop_that_makes_no_rounds_is_overdue() -> None:
     assert progress.stalled() == ["upkeep"]
 
 
-def test_server_that_keeps_somebody_waiting_is_not_ready(world: World) -> None:
-    world.edge.progress.mark("watch", within_s=-1)
-    with world.client(None) as client:
+def test_server_that_keeps_somebody_waiting_is_not_ready(own_world: World) -> None:
+    own_world.edge.progress.mark("watch", within_s=-1)
+    with own_world.client(None) as client:
         ready = client.get("/readyz")
 
     assert ready.status_code == 503

@@ -22,10 +22,14 @@ from tests.support.wait import eventually
 
 MakeHost = Callable[..., World]
 
+#: One for all hosts: those that live as long as the session go on counting with it.
+_COUNTER = Counter()
+
 
 @pytest.fixture
 def counter() -> Counter:
-    return Counter()
+    _COUNTER.reset()
+    return _COUNTER
 
 
 @pytest.fixture
@@ -37,13 +41,13 @@ def make_host_world(make_world: MakeWorld, counter: Counter) -> MakeHost:
 
 
 @pytest.fixture
-def host(make_host_world: MakeHost, migrated_sqlite: str) -> World:
-    return make_host_world(migrated_sqlite)
+def host(kept_world: MakeWorld, counter: Counter) -> World:
+    return kept_world("sqlite", "host", build=lambda app: make_host(app, counter))
 
 
 @pytest.fixture
-def each_host(make_host_world: MakeHost, migrated_url: str) -> World:
-    return make_host_world(migrated_url)
+def each_host(kept_world: MakeWorld, database_kind: str, counter: Counter) -> World:
+    return kept_world(database_kind, "host", build=lambda app: make_host(app, counter))
 
 
 def key(value: str = "k-1") -> dict[str, str]:

@@ -21,7 +21,7 @@ from engine.lifecycle.outputs import Output
 from outbox.base.canonical import canonical_bytes, sha256
 from outbox.base.clock import DatabaseClock
 from registry.catalog.chat_completion import ChatCompletionOutput
-from tests.engine.http.conftest import MakeWorld, World, settings_for, token_of
+from tests.engine.http.conftest import TLS, MakeWorld, World, settings_for, token_of
 from tests.engine.http.test_events import show
 from tests.engine.http.test_jobs import start
 from tests.support.daemons import Daemons
@@ -76,7 +76,8 @@ def chat(make_chat: MakeChat, migrated_sqlite: str) -> World:
 
 
 def client_of(world: World, subject: str = "u1", **options: Any) -> openai.OpenAI:
-    settings = {"max_retries": 0, "timeout": 60} | options
+    settings: dict[str, Any] = {"max_retries": 0, "timeout": 60} | options
+    settings.setdefault("http_client", openai.DefaultHttpxClient(verify=TLS))
     return openai.OpenAI(api_key=token_of(subject), base_url=f"{world.server.url}/v1", **settings)
 
 
