@@ -19,6 +19,7 @@ Under pytest-xdist every worker has servers of its own: a test may flush or kill
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,10 @@ from tests.support.servers import (
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("suite"), derandomize=True)
 settings.load_profile("ci" if in_ci() else "suite")
+
+# What a shell runs in the background ignores SIGINT, and so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATABASE_KINDS = ("sqlite", "mariadb", "postgresql")
 

@@ -13,9 +13,9 @@ from engine.crashkit.stage import Verdict
 PATIENCE_S = 600
 
 
-def options(database_url: str, redis_url: str) -> KitOptions:
+def options(database_url: str, redis_url: str, *, slack_ms: int = 60_000) -> KitOptions:
     places = Places(database_url=database_url, redis_url=redis_url)
-    return KitOptions(places=places, slack_ms=60_000, patience_s=120)
+    return KitOptions(places=places, slack_ms=slack_ms, patience_s=120)
 
 
 def faults(*names: str) -> list[Fault]:

@@ -46,7 +46,9 @@ def test_poison_unknown_types_and_wrong_clocks_hurt_no_other_job(server_url: str
 
 
 def test_every_protection_left_out_is_noticed(server_url: str, redis_url: str) -> None:
-    found = campaign.run(options(server_url, redis_url), Campaign(faults=(), controls=True))
+    # What never ends is waited for as long as this says.
+    impatient = options(server_url, redis_url, slack_ms=8_000)
+    found = campaign.run(impatient, Campaign(faults=(), controls=True))
 
     assert {(c.control.name, c.noticed) for c in found.controls} == {
         ("fence", True), ("lease", True), ("redelivery", True),
