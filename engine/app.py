@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -20,6 +20,7 @@ from engine.intake.admission import Admission, Limits
 from engine.intake.service import AiJobService
 from engine.intake.wake import WakeHint
 from engine.intake.writer import DraftWriter
+from engine.lifecycle.audit import AuditRepository
 from engine.lifecycle.endings import Endings
 from engine.lifecycle.outputs import OutputRepository
 from engine.lifecycle.repository import AiJobLifecycleRepository
@@ -43,6 +44,10 @@ from registry.catalog import BUILT_IN as BUILT_IN_TYPES
 from registry.definition import JobDefinition, JobPolicies
 from registry.job import JobView
 from registry.registry import JobDefinitionRegistry
+
+if TYPE_CHECKING:
+    from engine.upkeep.inspection import JobInspector
+    from engine.upkeep.operations import OutboxOperations
 
 F = TypeVar("F", bound=Callable[..., Any])
 Project = Callable[[Session, JobView, Any], Sequence[ArtifactRef] | None]
@@ -217,6 +222,7 @@ class AiJobApp:
         )
         return AiJobService(
             registry=self.registry,
+            prompts=self.prompts,
             uow=self.uow,
             lifecycle=self.lifecycle,
             snapshots=self.snapshots,
@@ -228,6 +234,31 @@ class AiJobApp:
             telemetry=self.telemetry,
             payload_limit=self.settings.payload_limit_bytes,
         )
+
+    @cached_property
+    def inspector(self) -> JobInspector:
+        """Looks jobs over for people: what is on record about one, and why it is where it is."""
+        from engine.upkeep.inspection import InspectionOptions, JobInspector
+
+        dispatching, upkeep = self.settings.dispatcher, self.settings.upkeep
+        return JobInspector(
+            uow=self.uow, clock=self.clock, registry=self.registry, usage=self.usage, transport=self.transport,
+            options=InspectionOptions(
+                poll_ms=dispatching.poll_ms, claim_ttl_ms=dispatching.claim_ttl_ms,
+                upkeep_ms=upkeep.interval_ms, redelivery_ms=upkeep.redelivery_ms,
+                high_water_mark=dispatching.high_water_mark,
+            ),
+        )  # fmt: skip
+
+    @cached_property
+    def operations(self) -> OutboxOperations:
+        """What a person may do with the outbox: deliver again, or give up."""
+        from engine.upkeep.operations import OutboxOperations
+
+        return OutboxOperations(
+            uow=self.uow, lifecycle=self.lifecycle, outbox=self.outbox, endings=self.endings,
+            audit=AuditRepository(self.clock), look_after_ms=self.settings.upkeep.redelivery_ms,
+        )  # fmt: skip
 
     @property
     def subscribers(self) -> dict[str, Subscriber]:

@@ -132,8 +132,8 @@ def _outbox(app: AiJobApp) -> Iterator[Finding]:
         fix = "look: aijobs outbox list --status dead"
         yield Finding("warning", "outbox", f"{counts['dead']} dead events wait for a person", fix)
     if oldest is not None and now - oldest > timedelta(milliseconds=SILENT_MS):
-        text = f"an event is due since {span(now - oldest)}: no dispatcher seems to run"
-        yield Finding("warning", "dispatcher", text, "start one: aijobs dispatcher")
+        text = f"an event is due since {span(now - oldest)}, and nobody takes it"
+        yield Finding("warning", "outbox", text, "start a dispatcher, or look at its log: aijobs dispatcher")
     elif not counts["dead"]:
         yield Finding("ok", "outbox", f"nothing waits too long, {counts['pending']} pending")
 
@@ -151,6 +151,7 @@ def _redis(app: AiJobApp) -> Iterator[Finding]:
         yield Finding("failed", "redis", problem, "change it in redis.conf, or set AIJOBS_REDIS_URL to another server")
     if not problems:
         yield Finding("ok", "redis", f"answers, version and noeviction are right, prefix {app.settings.redis_prefix}")
+    yield _dispatchers(app)
     workers = app.transport.workers()
     for queue in app.registry.queues:
         listening = sum(queue.name in worker.queues for worker in workers)
@@ -158,3 +159,11 @@ def _redis(app: AiJobApp) -> Iterator[Finding]:
             yield Finding("ok", "workers", f"{listening} listen to {queue.name}")
         else:
             yield Finding("warning", "workers", f"nobody listens to {queue.name}", f"start: aijobs worker {queue.name}")
+
+
+def _dispatchers(app: AiJobApp) -> Finding:
+    found = app.transport.dispatchers()
+    if not found:
+        text = "no dispatcher is running: what is created waits in the outbox"
+        return Finding("warning", "dispatcher", text, "start: aijobs dispatcher")
+    return Finding("ok", "dispatcher", f"{len(found)} running: {', '.join(one.name for one in found[:5])}")

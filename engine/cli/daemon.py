@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from sqlalchemy.exc import DBAPIError
+
 from engine.app import AiJobApp
 from engine.cli.errors import CheckFailed, UsageMistake
 from engine.cli.schema import require_current
@@ -26,12 +28,15 @@ from engine.config import notify_socket, unknown_variables
 from engine.observe.facts import log_fact
 from engine.observe.logs import set_up
 from engine.observe.notify import Supervisor
+from engine.observe.redis_watch import RedisWatch, address_of
 from outbox.base import verify
+from outbox.base.errors import DatabaseLoginRefused, DatabaseMissing, DatabaseUnavailable
+from outbox.base.failures import translate
 from outbox.errors import TransportUnavailable
 from registry.errors import AiJobsError
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-#: How long a start waits for a database or a Redis that may be starting too, in seconds.
+#: How long a start waits for a database that may be starting too, in seconds.
 PATIENCE_S: Final = 10.0
 #: How long a start waits for its first fetch before it says nothing more of it, in seconds.
 _READY_S: Final = 60.0
@@ -43,7 +48,8 @@ def prepare(session: Session, *, role: str, alone: bool = False) -> AiJobApp:
     """The application of a daemon, after everything was checked that would only show at the first job.
 
     ``alone``: this process holds all roles, so Redis may be its own. Raises what names the mistake and its
-    fix: a wrong type, a Redis that only lives in this process, missing tables, an unreachable server.
+    fix: a wrong type, a Redis that only lives in this process, missing tables, an unreachable database. A
+    Redis that is away is told and waited for in the background.
     """
     session.tells_slips = True
     settings = session.app.settings
@@ -59,8 +65,7 @@ def prepare(session: Session, *, role: str, alone: bool = False) -> AiJobApp:
     if not alone:
         refuse_embedded(app, role)
     _patiently(lambda: _check_database(app))
-    _patiently(lambda: _check_redis(app))
-    app.telemetry.listen(log_fact)
+    _check_redis(app)
     return app
 
 
@@ -94,7 +99,15 @@ def _check_database(app: AiJobApp) -> None:
 
 
 def _check_redis(app: AiJobApp) -> None:
-    for problem in app.transport.check():
+    """Redis is expendable: what is wrong with it is told, and only a setting that cannot work is refused."""
+    watch = RedisWatch(app.transport.check, address_of(app.settings.redis_url), others=log_fact)
+    app.telemetry.listen(watch.note)
+    try:
+        problems = app.transport.check()
+    except TransportUnavailable as error:
+        watch.away(error.reason)
+        return
+    for problem in problems:
         _log.warning("%s", problem)
 
 
@@ -110,15 +123,15 @@ def _patiently(check: Callable[[], None]) -> None:
                 raise
             if not told:
                 code = error.code if isinstance(error, AiJobsError) else type(error).__name__
-                _log.warning("not reachable yet (%s); waiting up to %g s", code, PATIENCE_S)
+                _log.warning("the database is not reachable yet (%s); waiting up to %g s", code, PATIENCE_S)
                 told = True
         time.sleep(0.25)
 
 
 def _may_pass(error: Exception) -> bool:
-    from outbox.base.db import classify
-
-    return isinstance(error, TransportUnavailable) or classify(error) == "lost"
+    if isinstance(error, DBAPIError):
+        error = translate(error)
+    return isinstance(error, DatabaseUnavailable) and not isinstance(error, (DatabaseMissing, DatabaseLoginRefused))
 
 
 def run(

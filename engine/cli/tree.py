@@ -37,7 +37,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "jobs": Entry("engine.cli.commands.jobs", "List, show, explain, create, wait, cancel, retry"),
         "outbox": Entry("engine.cli.commands.outbox", "Events: stats, list, show, redeliver, discard"),
         "queues": Entry("engine.cli.commands.queues", "What waits where, and who listens"),
-        "workers": Entry("engine.cli.commands.workers", "Worker processes that Redis has heard of"),
+        "workers": Entry("engine.cli.commands.workers", "Workers and dispatchers that are running"),
         "types": Entry("engine.cli.commands.types", "The registered job types and their schemas"),
     },
     "Deployment": {

@@ -70,6 +70,8 @@ class Circumstances:
     broker: Broker = Broker.UP
     #: Workers heard of lately, of any queue; their ticket counts are of Redis.
     workers: Sequence[WorkerPresence] = ()
+    #: Dispatchers heard of lately; None where they could not be asked for.
+    dispatchers: Sequence[WorkerPresence] | None = None
     #: Whether Redis holds a ticket of the job; None where it could not be asked.
     ticket_alive: bool | None = None
     #: Tickets waiting in the job's queue.

@@ -96,7 +96,7 @@ def _lease_expired(c: Circumstances, ended: datetime) -> Explanation:
         sentence=f"{job.locked_by} was lost: its lease ended {span(c.now - ended)} ago",
         next_step=step,
         at=ended + timedelta(milliseconds=c.upkeep_ms),
-        # Upkeep runs with every dispatcher; two rounds later there is none.
+        # Upkeep that delivers again runs with every dispatcher; two rounds later there is none.
         command="aijobs dispatcher" if c.now - ended > timedelta(milliseconds=2 * c.upkeep_ms) else None,
     )
 
@@ -174,14 +174,16 @@ def _pending(c: Circumstances) -> Explanation | None:
     if c.waiting is not None and c.waiting >= c.high_water_mark:
         sentence = f"{c.waiting} tickets wait in {c.job.queue_name} already; the rest is kept in the outbox"
         return Explanation(code=Why.QUEUE_BUSY, sentence=sentence, next_step="it is put when there is room")
-    if since < timedelta(milliseconds=2 * c.poll_ms) or _heard(c):
+    if _dispatches(c, since):
         step = "a dispatcher takes it within its next polls"
         return Explanation(
             code=Why.OUTBOX_WAITING, sentence=f"waits for the dispatcher since {span(since)}", next_step=step
         )
+    if c.dispatchers:
+        return _ignored(c, since)
     return Explanation(
         code=Why.NO_DISPATCHER,
-        sentence=f"no dispatcher has taken it for {span(since)}; none seems to run",
+        sentence=f"no dispatcher is running: none has taken it for {span(since)}",
         next_step="nothing is lost; it goes on when one runs",
         # With Redis inside the process, dispatcher and worker must share it.
         command="aijobs run" if c.broker is Broker.ELSEWHERE else "aijobs dispatcher",
@@ -189,8 +191,24 @@ def _pending(c: Circumstances) -> Explanation | None:
     )
 
 
-def _heard(c: Circumstances) -> bool:
-    return c.last_published is not None and c.now - c.last_published < timedelta(milliseconds=SILENT_MS)
+def _dispatches(c: Circumstances, since: timedelta) -> bool:
+    """Whether an event that is due for so long will be taken soon, as far as can be seen."""
+    if since < timedelta(milliseconds=2 * c.poll_ms):
+        return True
+    if c.last_published is not None and c.now - c.last_published < timedelta(milliseconds=SILENT_MS):
+        return True
+    return bool(c.dispatchers) and since < timedelta(milliseconds=SILENT_MS)
+
+
+def _ignored(c: Circumstances, since: timedelta) -> Explanation:
+    names = ", ".join(one.name for one in c.dispatchers or ())
+    return Explanation(
+        code=Why.OUTBOX_WAITING,
+        sentence=f"waits since {span(since)}, though dispatchers run: {names}",
+        next_step="one takes it when it can; its log says what keeps it",
+        command="aijobs doctor",
+        needs_person=True,
+    )
 
 
 def _claimed(c: Circumstances) -> Explanation | None:
@@ -234,6 +252,8 @@ def _redis_down(meanwhile: str) -> Explanation:
 def _lost(c: Circumstances) -> Explanation | None:
     if c.ticket_alive is not False:
         return None
+    if c.dispatchers is not None and not c.dispatchers:
+        return _lost_without_dispatcher()
     put = c.delivery.published_at if c.delivery else None
     due = timedelta(milliseconds=c.redelivery_ms + c.upkeep_ms)
     return Explanation(
@@ -242,6 +262,16 @@ def _lost(c: Circumstances) -> Explanation | None:
         next_step="upkeep notices and delivers it again",
         at=put + due if put and put + due > c.now else None,
         command=f"aijobs outbox redeliver {c.delivery.id}" if c.delivery else None,
+    )
+
+
+def _lost_without_dispatcher() -> Explanation:
+    return Explanation(
+        code=Why.NO_DISPATCHER,
+        sentence="Redis has no ticket of it (any more), and no dispatcher is running that would put another",
+        next_step="nothing is lost; upkeep delivers it again when a dispatcher runs",
+        command="aijobs dispatcher",
+        needs_person=True,
     )
 
 

@@ -6,6 +6,7 @@
     notify ..... READY and STOPPING for systemd
     metrics .... what Prometheus is told: counters of this process, gauges of the database and Redis
     readiness .. whether this process can do its work, by what it did lately
+    redis_watch  once that Redis is away, once that it is back
     probe ...... both over HTTP, for a daemon that serves nothing else
 
 Promise: no input, output, key or user id reaches a log (design 1). So foreign errors are logged by their

@@ -27,7 +27,7 @@ from outbox.base.db import UnitOfWork
 from outbox.errors import TransportError
 from outbox.events import EventType
 from outbox.queries import EventView
-from outbox.transports.base import Transport, WorkerPresence
+from outbox.transports.base import Transport
 from projectors import artifacts
 from projectors.protocol import ArtifactRef
 from registry.job import JobView
@@ -89,16 +89,13 @@ class JobInspector:
         registry: JobDefinitionRegistry,
         usage: UsageRepository,
         transport: Transport,
-        embedded: bool,
         options: InspectionOptions | None = None,
     ) -> None:
-        """``embedded``: the transport lives in another process, so that asking it from here tells nothing."""
         self._uow = uow
         self._clock = clock
         self._registry = registry
         self._usage = usage
         self._transport = transport
-        self._embedded = embedded
         self._queues = QueueControlRepository(clock)
         self._options = options or InspectionOptions()
 
@@ -157,12 +154,14 @@ class JobInspector:
         )
 
     def _broker(self, job: JobView) -> dict[str, Any]:
-        if self._embedded:
-            return {"broker": Broker.ELSEWHERE}
+        transport = self._transport
         try:
-            workers: Sequence[WorkerPresence] = self._transport.workers()
-            waiting = self._transport.depth([job.queue_name])[job.queue_name]
-            alive = self._transport.alive([(job.queue_name, job.job_type, job.id)])[0]
+            workers, dispatchers = transport.workers(), transport.dispatchers()
+            if not (transport.features.cross_process or workers or dispatchers):
+                # Daemons have it inside a process of theirs, and this is not that process.
+                return {"broker": Broker.ELSEWHERE}
+            waiting = transport.depth([job.queue_name])[job.queue_name]
+            alive = transport.alive([(job.queue_name, job.job_type, job.id)])[0]
         except TransportError:
             return {"broker": Broker.DOWN}
-        return {"workers": workers, "waiting": waiting, "ticket_alive": alive}
+        return {"workers": workers, "dispatchers": dispatchers, "waiting": waiting, "ticket_alive": alive}

@@ -16,6 +16,9 @@ from outbox.transports.base import Transport
 
 _log = logging.getLogger("aijobs.dispatcher")
 
+#: How often a dispatcher tells Redis that it is there, in ms; after 90 s of silence it is not listed any more.
+PRESENCE_EVERY_MS = 10_000
+
 
 class DispatcherProcess:
     """Dispatches until it is stopped. Any number of them may run."""
@@ -47,10 +50,12 @@ class DispatcherProcess:
             self._loops.append(Loop("subscribers", subscribers.run_once, interval_ms=poll_ms))
         if upkeep is not None:
             self._loops.append(Loop("upkeep", upkeep.run_once, interval_ms=upkeep_ms))
+        self._presence = Loop("presence", self._be_present, interval_ms=PRESENCE_EVERY_MS)
+        self._registered = False
 
     def start(self) -> None:
         """Begin, on threads of its own."""
-        for loop in self._loops:
+        for loop in (*self._loops, self._presence):
             loop.start()
 
     def run(self) -> None:
@@ -67,15 +72,37 @@ class DispatcherProcess:
 
     def stop(self) -> None:
         """Stop claiming. Safe from any thread or signal handler."""
-        for loop in self._loops:
+        for loop in (*self._loops, self._presence):
             loop.stop()
         self._backlog.set()
         self._stopped.set()
 
     def join(self, timeout_s: float = 10.0) -> bool:
         """Wait until the loops have ended; False when one still runs."""
-        ended = [loop.join(timeout_s) for loop in self._loops]
+        ended = [loop.join(timeout_s) for loop in (*self._loops, self._presence)]
+        self._be_gone()
         return all(ended)
+
+    def _be_present(self) -> bool:
+        """Tell Redis that this dispatcher is there, so that people can see whether any is."""
+        try:
+            if self._registered:
+                self._transport.heartbeat(self.name, [], 0)
+            else:
+                self._transport.register_dispatcher(self.name)
+                self._registered = True
+        except TransportError as error:
+            _log.debug("not announced: %s", error.code)
+        return False
+
+    def _be_gone(self) -> None:
+        if not self._registered:
+            return
+        self._registered = False
+        try:
+            self._transport.unregister_worker(self.name)
+        except TransportError as error:
+            _log.debug("not unregistered: %s", error.code)
 
     def _dispatch(self) -> bool:
         more = self._dispatcher.run_once()

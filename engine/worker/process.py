@@ -316,7 +316,8 @@ class WorkerProcess:
         try:
             self._transport.register_worker(self.name, [queue.name for queue in self._queues])
         except TransportError as error:
-            _log.warning("Redis is not reachable (%s); the worker keeps trying", error.code)
+            # Heartbeats announce it as soon as Redis is there.
+            _log.debug("not announced: %s", error.code)
 
     async def _close_quietly(self) -> None:
         try:

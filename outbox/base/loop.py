@@ -74,7 +74,9 @@ class Loop:
                     self._idle(self._interval_ms)
             except Exception as error:  # noqa: BLE001 - no failure ends a loop
                 failures += 1
-                _log.warning("%s failed: %s", self.name, _told(error))
+                # An outage is told at its beginning and ever more rarely, not every few seconds.
+                level = logging.DEBUG if failures & (failures - 1) else logging.WARNING
+                _log.log(level, "%s failed: %s", self.name, _told(error))
                 _log.debug("%s failed", self.name, exc_info=error)
                 self._sleep(exponential(failures, base_ms=100, limit_ms=5_000))
 

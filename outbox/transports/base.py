@@ -103,7 +103,7 @@ class HeartbeatReport:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPresence:
-    """A worker that was heard of within the last 90 s."""
+    """A worker or a dispatcher that was heard of within the last 90 s."""
 
     name: str
     queues: tuple[str, ...]
@@ -202,12 +202,20 @@ class Transport(Protocol):
         """Announce a worker; heartbeats keep it listed, also over a loss of the broker's data."""
         ...
 
+    def register_dispatcher(self, dispatcher: str) -> None:
+        """Announce a dispatcher, apart from the workers; a heartbeat of nothing keeps it listed."""
+        ...
+
     def unregister_worker(self, worker: str) -> None:
-        """Take a worker off the list; its executions end with their leases."""
+        """Take a worker or dispatcher off its list; executions end with their leases."""
         ...
 
     def workers(self) -> list[WorkerPresence]:
         """Return the workers heard of within the last 90 s, by name."""
+        ...
+
+    def dispatchers(self) -> list[WorkerPresence]:
+        """Return the dispatchers heard of within the last 90 s, by name; they serve no queue."""
         ...
 
     def check(self) -> list[str]:

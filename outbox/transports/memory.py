@@ -50,7 +50,8 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Worker:
-    queues: tuple[str, ...]
+    #: None: it is a dispatcher.
+    queues: tuple[str, ...] | None
     since: int
     seen: int
 
@@ -216,6 +217,11 @@ class MemoryTransport:
         with self._changed:
             self._workers[worker] = _Worker(tuple(queues), self._now(), self._now())
 
+    def register_dispatcher(self, dispatcher: str) -> None:
+        """See :meth:`Transport.register_dispatcher`."""
+        with self._changed:
+            self._workers[dispatcher] = _Worker(None, self._now(), self._now())
+
     def unregister_worker(self, worker: str) -> None:
         """See :meth:`Transport.unregister_worker`."""
         with self._changed:
@@ -223,9 +229,16 @@ class MemoryTransport:
 
     def workers(self) -> list[WorkerPresence]:
         """See :meth:`Transport.workers`."""
+        return self._present(lambda one: one.queues is not None)
+
+    def dispatchers(self) -> list[WorkerPresence]:
+        """See :meth:`Transport.dispatchers`."""
+        return self._present(lambda one: one.queues is None)
+
+    def _present(self, wanted: Callable[[_Worker], bool]) -> list[WorkerPresence]:
         with self._changed:
             now = self._now()
-            live = [(n, w) for n, w in sorted(self._workers.items()) if now - w.seen < PRESENCE_MS]
+            live = [(n, w) for n, w in sorted(self._workers.items()) if wanted(w) and now - w.seen < PRESENCE_MS]
             return [self._presence(name, worker, now) for name, worker in live]
 
     def _presence(self, name: str, worker: _Worker, now: int) -> WorkerPresence:
@@ -234,7 +247,7 @@ class MemoryTransport:
         )
         return WorkerPresence(
             name=name,
-            queues=worker.queues,
+            queues=worker.queues or (),
             hostname=socket.gethostname(),
             pid=os.getpid(),
             up_ms=now - worker.since,

@@ -25,7 +25,6 @@ from engine.cli import rendering
 from engine.cli.demo_place import Place, demo_place
 from engine.cli.errors import Exit, UsageMistake
 from engine.cli.files import read_text, unique
-from engine.cli.inspecting import inspector
 from engine.cli.nouns import single
 from engine.cli.progress import Watch, wait_for
 from engine.cli.schema import require_current
@@ -89,7 +88,7 @@ def demo(
             made = _create(app, sources, limits)
             session.out.say(f"{len(made)} jobs in {place.url}; {_who_answers(app)}")
             _watch(session, app, made, sources, daemons)
-        records = {job_id: inspector(app).record(job_id) for job_id in made}
+        records = {job_id: app.inspector.record(job_id) for job_id in made}
         return _report(session, app, place, sources, records)
 
 

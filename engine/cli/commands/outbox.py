@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from engine.cli.errors import Exit, UsageMistake
-from engine.cli.inspecting import me, operations
+from engine.cli.inspecting import me
 from engine.cli.nouns import noun
 from engine.cli.session import Session
 from engine.cli.values import identity
@@ -126,7 +126,7 @@ def redeliver(
     """
     session: Session = ctx.obj
     chosen = _chosen(session, events or [], everything, verb="redeliver", dry_run=dry_run)
-    doing = operations(session.app)
+    doing = session.app.operations
     return _each(session, chosen, lambda event_id: doing.redeliver(event_id, by=me(), reason=reason))
 
 
@@ -143,7 +143,7 @@ def discard(
     if not reason.strip():
         raise UsageMistake("--reason: must not be empty")
     chosen = _chosen(session, events or [], everything, verb="discard", dry_run=dry_run)
-    doing = operations(session.app)
+    doing = session.app.operations
     return _each(session, chosen, lambda event_id: doing.discard(event_id, by=me(), reason=reason))
 
 

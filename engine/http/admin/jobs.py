@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Response
 
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit, wanted_jobs
-from engine.http.admin.inspecting import inspector
 from engine.http.bodies import (
     AdminJob,
     Body,
@@ -132,7 +131,7 @@ def _list_route(router: APIRouter, edge: Edge, operator: Any) -> None:
 
 
 def _detail_route(router: APIRouter, edge: Edge, operator: Any) -> None:
-    look = inspector(edge.app)
+    look = edge.app.inspector
 
     @router.get("/jobs/{job_id}", response_model=JobDetail)
     def read_job(job_id: JobId, who: Operator = Depends(operator)) -> Response:

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit
-from engine.http.admin.inspecting import operations
 from engine.http.admin.jobs import Reason, shown
 from engine.http.bodies import PLAIN, Body, Instant, Order, Reason255
 from engine.http.edge import Edge
@@ -113,7 +112,7 @@ def _read_routes(router: APIRouter, edge: Edge, operator: Any) -> None:
 
 
 def _act_routes(router: APIRouter, edge: Edge, operator: Any) -> None:
-    operate = operations(edge.app)
+    operate = edge.app.operations
 
     @router.post(
         "/outbox/events/{event_id}/redeliver", response_model=Done, responses=problem_responses(409)

@@ -69,5 +69,36 @@ class PresencePromises(Promises):
 
         assert self.names(transport) == []
 
+    def test_a_dispatcher_is_listed_apart_from_the_workers(self, transport: SteerableTransport) -> None:
+        transport.register_worker(WORKER, [QUEUE])
+        transport.register_dispatcher("d")
+        transport.advance(2_000)
+
+        [dispatcher] = transport.dispatchers()
+
+        assert (dispatcher.name, dispatcher.queues, dispatcher.executing) == ("d", (), 0)
+        assert 2_000 <= dispatcher.silent_ms <= dispatcher.up_ms < PRESENCE_MS
+        assert self.names(transport) == [WORKER]
+
+    def test_a_dispatcher_that_beats_stays_listed_and_a_silent_one_does_not(
+        self, transport: SteerableTransport
+    ) -> None:
+        transport.register_dispatcher("silent")
+        transport.register_dispatcher("d")
+
+        transport.advance(PRESENCE_MS - 5_000)
+        transport.heartbeat("d", [], 0)
+        transport.advance(5_000)
+
+        assert [one.name for one in transport.dispatchers()] == ["d"]
+
+    def test_an_unregistered_dispatcher_is_gone(self, transport: SteerableTransport) -> None:
+        transport.register_dispatcher("d")
+        transport.unregister_worker("d")
+
+        transport.heartbeat("d", [], 0)
+
+        assert transport.dispatchers() == []
+
     def test_a_sound_broker_has_no_problems(self, transport: SteerableTransport) -> None:
         assert transport.check() == []

@@ -125,16 +125,30 @@ class Calls:
         """Announce a worker or renew it."""
         names = [self.keys.worker(worker), self.keys.worker_executions(worker), self.keys.workers]
         names += [self.keys.workers_of(queue) for queue in queues]
-        args: list[str | int] = [PRESENCE_MS, int(starts), ",".join(queues)]
-        args += [socket.gethostname(), os.getpid(), RQ_VERSION, platform.python_version()]
-        return self._call("presence", names, args)
+        return self._call("presence", names, _who(queues, starts=starts))
+
+    def dispatcher_presence(self, dispatcher: str, *, starts: bool) -> Call:
+        """Announce a dispatcher or renew it."""
+        key = self.keys.dispatcher(dispatcher)
+        names = [key, f"{key}:executions", self.keys.dispatchers]
+        return self._call("presence", names, _who((), starts=starts))
 
     def workers(self) -> Call:
         """List the living workers."""
         return self._call("workers", [self.keys.workers, self.keys.queues], [PRESENCE_MS])
+
+    def dispatchers(self) -> Call:
+        """List the living dispatchers."""
+        return self._call("workers", [self.keys.dispatchers, self.keys.queues], [PRESENCE_MS])
 
     def _registries(self, queue: str, *kinds: str) -> list[str]:
         return [self.keys.registry(kind, queue) for kind in kinds]
 
     def _call(self, name: str, keys: Sequence[str], args: Iterable[str | int]) -> Call:
         return Call(script(name), keys, [self.keys.prefix, self.offset_ms, *args])
+
+
+def _who(queues: Sequence[str], *, starts: bool) -> list[str | int]:
+    """What a process says about itself."""
+    host, pid = socket.gethostname(), os.getpid()
+    return [PRESENCE_MS, int(starts), ",".join(queues), host, pid, RQ_VERSION, platform.python_version()]

@@ -17,7 +17,8 @@ def problems(broker: Broker, prefix: str) -> list[str]:
     try:
         [info] = broker.ask(("INFO",))
     except TransportUnavailable as error:
-        if error.reason != "auth":
+        # A wrong password is no missing right.
+        if error.reason != "auth" or not re.search(r"\bNOPERM\b|no permissions", str(error)):
             raise
         return ["This Redis user may not call INFO, so the server's settings are unknown."]
     return [

@@ -43,6 +43,11 @@ class Keys:
         return f"{self.prefix}:workers"
 
     @cached_property
+    def dispatchers(self) -> str:
+        """The set of known dispatchers; not among the workers, for whom RQ's tools show queues."""
+        return f"{self.prefix}:dispatchers"
+
+    @cached_property
     def suspended(self) -> str:
         """Present while ``rq suspend`` stops the workers."""
         return f"{self.prefix}:suspended"
@@ -66,6 +71,10 @@ class Keys:
     def worker(self, worker: str) -> str:
         """The hash of a worker."""
         return f"{self.prefix}:worker:{checked_name(worker)}"
+
+    def dispatcher(self, dispatcher: str) -> str:
+        """The hash of a dispatcher."""
+        return f"{self.prefix}:dispatcher:{checked_name(dispatcher)}"
 
     def worker_executions(self, worker: str) -> str:
         """The set of a worker's executions."""

@@ -95,6 +95,7 @@ class RqTransport:
         )
         self._blocking = not self._broker.in_process if blocking is None else blocking
         self._registered: dict[str, tuple[str, ...]] = {}
+        self._dispatchers: set[str] = set()
         self._suspended: set[str] = set()
         self.features = Features(
             cross_process=not self._broker.in_process,
@@ -179,13 +180,17 @@ class RqTransport:
             self._calls.heartbeat(part.queue, worker, part.items, lease_ms)
             for part in cut(deliveries, _queue_of, HEARTBEAT_SIZE)
         ]
-        queues = self._registered.get(worker)
-        beat = [] if queues is None else [self._calls.presence(worker, queues, starts=False)]
-        reports = self._run(calls + beat)[: len(calls)]
+        reports = self._run(calls + self._beat(worker))[: len(calls)]
         return HeartbeatReport(
             frozenset(id_.decode() for lost, _ in reports for id_ in lost),
             frozenset(id_.decode() for _, cancelled in reports for id_ in cancelled),
         )
+
+    def _beat(self, name: str) -> list[Call]:
+        if name in self._dispatchers:
+            return [self._calls.dispatcher_presence(name, starts=False)]
+        queues = self._registered.get(name)
+        return [] if queues is None else [self._calls.presence(name, queues, starts=False)]
 
     def finish_many(self, worker: str, items: Sequence[tuple[Delivery, Settlement]]) -> list[bool]:
         """See :meth:`Transport.finish_many`."""
@@ -232,41 +237,38 @@ class RqTransport:
         self._registered[worker] = tuple(queues)
         self._run([self._calls.presence(worker, queues, starts=True)])
 
+    def register_dispatcher(self, dispatcher: str) -> None:
+        """See :meth:`Transport.register_dispatcher`."""
+        self._dispatchers.add(dispatcher)
+        self._run([self._calls.dispatcher_presence(dispatcher, starts=True)])
+
     def unregister_worker(self, worker: str) -> None:
         """See :meth:`Transport.unregister_worker`."""
-        queues = self._registered.pop(worker, ())
-        key = self._keys.worker(worker)
-        sets = [self._keys.workers, *(self._keys.workers_of(queue) for queue in queues)]
+        keys = self._keys
+        if worker in self._dispatchers:
+            self._dispatchers.discard(worker)
+            key = keys.dispatcher(worker)
+            self._broker.ask(("DEL", key), ("SREM", keys.dispatchers, key))
+            return
+        key, queues = keys.worker(worker), self._registered.pop(worker, ())
+        sets = [keys.workers, *(keys.workers_of(queue) for queue in queues)]
         self._broker.ask(
-            ("DEL", key, self._keys.worker_executions(worker)),
+            ("DEL", key, keys.worker_executions(worker)),
             *(("SREM", name, key) for name in sets),
         )
 
     def workers(self) -> list[WorkerPresence]:
         """See :meth:`Transport.workers`. A stock ``rq worker`` is listed too."""
-        [values] = self._run([self._calls.workers()])
-        rows = chunks(values, _WORKER_VALUES)
-        return sorted((self._worker(*row) for row in rows), key=lambda worker: worker.name)
+        return self._present(self._calls.workers(), f"{self._keys.prefix}:worker:")
 
-    def _worker(
-        self,
-        key: bytes,
-        queues: bytes,
-        hostname: bytes,
-        pid: bytes,
-        up: bytes,
-        silent: bytes,
-        executing: int,
-    ) -> WorkerPresence:
-        return WorkerPresence(
-            name=key.decode().removeprefix(f"{self._keys.prefix}:worker:"),
-            queues=tuple(queues.decode().split(",")),
-            hostname=hostname.decode(),
-            pid=int(pid),
-            up_ms=int(up),
-            silent_ms=int(silent),
-            executing=executing,
-        )
+    def dispatchers(self) -> list[WorkerPresence]:
+        """See :meth:`Transport.dispatchers`."""
+        return self._present(self._calls.dispatchers(), f"{self._keys.prefix}:dispatcher:")
+
+    def _present(self, call: Call, stem: str) -> list[WorkerPresence]:
+        [values] = self._run([call])
+        rows = chunks(values, _WORKER_VALUES)
+        return sorted((_presence(stem, *row) for row in rows), key=lambda one: one.name)
 
     # ------------------------------------------------------------------ housekeeping
 
@@ -290,6 +292,20 @@ def _sleep(seconds: float, stopped: Stopped) -> None:
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0 and not stopped():
         time.sleep(min(STOP_NOTICED_S, left_s))
+
+
+def _presence(
+    stem: str, key: bytes, queues: bytes, hostname: bytes, pid: bytes, up: bytes, silent: bytes, executing: int
+) -> WorkerPresence:
+    return WorkerPresence(
+        name=key.decode().removeprefix(stem),
+        queues=tuple(queues.decode().split(",")) if queues else (),
+        hostname=hostname.decode(),
+        pid=int(pid),
+        up_ms=int(up),
+        silent_ms=int(silent),
+        executing=executing,
+    )
 
 
 def _queue_of(delivery: Delivery) -> str:

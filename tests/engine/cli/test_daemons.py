@@ -195,6 +195,16 @@ def test_a_handler_that_blocks_a_thread_does_not_keep_the_process(
     assert here.open_jobs()[0].locked_by is None
 
 
+def test_a_dispatcher_is_listed_while_it_runs(here: World, program: Start) -> None:
+    dispatcher = program("dispatcher", "--name", "d-1", env=environment(here))
+
+    eventually(lambda: [one.name for one in here.transport.dispatchers()] == ["d-1"], START_S)
+    assert here.transport.workers() == []
+
+    assert end(dispatcher) == 0
+    assert here.transport.dispatchers() == []
+
+
 def test_a_dispatcher_ends_at_once_and_in_order(here: World, program: Start) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         dispatcher = program("dispatcher", env=environment(here))
@@ -258,29 +268,31 @@ def test_no_daemon_starts_on_a_database_without_its_tables(
     assert "aijobs db upgrade" in line
 
 
-def test_a_server_that_does_not_answer_is_waited_for_and_then_told(
+def test_a_database_that_does_not_answer_is_waited_for_and_then_told(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.cli.daemon.PATIENCE_S", 0.5)
 
-    redis = refused("worker", AIJOBS_REDIS_URL="redis://127.0.0.1:1/0")
-    database = refused("worker", AIJOBS_DATABASE_URL="postgresql://nobody@127.0.0.1:1/x")
+    code, line = refused("worker", AIJOBS_DATABASE_URL="postgresql://nobody@127.0.0.1:1/x")
 
-    assert (redis[0], "AIJOBS_REDIS_URL" in redis[1]) == (8, True)
-    assert (database[0], "AIJOBS_DATABASE_URL" in database[1]) == (8, True)
+    assert (code, "AIJOBS_DATABASE_URL" in line) == (8, True)
 
 
-def test_a_redis_that_is_only_starting_is_waited_for(
-    database: str, own_redis: RedisServer, program: Start
+@pytest.mark.parametrize("role", ["worker", "dispatcher"])
+def test_a_redis_that_is_away_is_told_once_and_its_return_once(
+    database: str, own_redis: RedisServer, program: Start, role: str
 ) -> None:
     own_redis.stop()
-    worker = program("worker", env={"AIJOBS_DATABASE_URL": database, "AIJOBS_REDIS_URL": own_redis.url})
-    worker.wait_for_output("not reachable yet", START_S)
+    daemon = program(role, env={"AIJOBS_DATABASE_URL": database, "AIJOBS_REDIS_URL": own_redis.url})
+    daemon.wait_for_output("keeps trying", START_S)
+    wait_ready(daemon)
 
     own_redis.start()
 
-    wait_ready(worker)
-    assert end(worker) == 0
+    daemon.wait_for_output("answers again", START_S)
+    assert end(daemon) == 0
+    said = daemon.output
+    assert said.count("does not answer") == said.count("keeps trying") == said.count("answers again") == 1
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,16 @@ def test_a_sound_deployment_is_sound_on_every_database(doctor: Run, tables_url: 
     with World(tables_url, redis_url) as here:
         for queue in ("ai-interactive", QUEUE):
             here.transport.register_worker(f"w-{queue}", [queue])
+        here.transport.register_dispatcher("d-1")
 
         done = doctor(tables_url)
 
     assert (done.code, done.json["ok"]) == (0, True)
     assert checks(done, "failed") == {}
     assert checks(done, "warning") == {}
-    assert set(checks(done, "ok")) == {"application", "provider", "database", "schema", "outbox", "redis", "workers"}
+    assert set(checks(done, "ok")) == {
+        "application", "provider", "database", "schema", "outbox", "redis", "dispatcher", "workers",
+    }  # fmt: skip
 
 
 def test_every_failed_or_doubtful_finding_names_its_fix(doctor: Run, sqlite_url: str) -> None:
@@ -119,6 +122,17 @@ def test_a_queue_without_workers_is_told_with_the_command(doctor: Run, database:
     assert commands == {"start: aijobs worker ai-interactive", "start: aijobs worker ai-background"}
 
 
+def test_that_no_dispatcher_runs_is_told_before_anything_waits_for_one(
+    doctor: Run, database: str, redis_url: str
+) -> None:
+    assert checks(doctor(database), "warning")["dispatcher"]["fix"] == "start: aijobs dispatcher"
+
+    with World(database, redis_url) as here:
+        here.transport.register_dispatcher("d-1")
+
+        assert "d-1" in checks(doctor(database), "ok")["dispatcher"]["text"]
+
+
 def test_a_variable_that_no_setting_reads_is_a_finding(
     doctor: Run, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +144,7 @@ def test_a_variable_that_no_setting_reads_is_a_finding(
     assert done.err == ""
 
 
-def test_dead_events_and_a_missing_dispatcher_are_told(doctor: Run, database: str, redis_url: str) -> None:
+def test_dead_events_and_events_that_nobody_takes_are_told(doctor: Run, database: str, redis_url: str) -> None:
     with World(database, redis_url) as here:
         job, other = here.create(), here.create()
         here.change("outbox_event", {"id": here.deliveries(job.id)[0].id}, status="dead")
@@ -139,10 +153,10 @@ def test_dead_events_and_a_missing_dispatcher_are_told(doctor: Run, database: st
             "outbox_event", {"id": event.id}, available_at=event.available_at.replace(year=event.available_at.year - 1)
         )
 
-        found = checks(doctor(database), "warning")
+        found = [check for check in doctor(database).json["checks"] if check["check"] == "outbox"]
 
-    assert "--status dead" in found["outbox"]["fix"]
-    assert found["dispatcher"]["fix"] == "start one: aijobs dispatcher"
+    assert "--status dead" in found[0]["fix"]
+    assert "aijobs dispatcher" in found[1]["fix"]
 
 
 def test_an_application_that_cannot_be_loaded_does_not_hide_the_servers(

@@ -175,6 +175,20 @@ def test_workers_need_a_redis_that_can_be_asked(aijobs: Run) -> None:
     assert (away.code, "AIJOBS_REDIS_URL" in away.err) == (8, True)
 
 
+def test_workers_and_dispatchers_are_listed_with_their_roles(
+    aijobs: Run, database: str, redis_url: str
+) -> None:
+    with World(database, redis_url) as here:
+        here.transport.register_worker("w-1", [QUEUE])
+        here.transport.register_dispatcher("d-1")
+
+        told = aijobs("workers", "list", "--redis-url", redis_url)
+
+    rows = [line.split("\t")[:3] for line in told.out.splitlines()]
+    assert rows == [["NAME", "ROLE", "QUEUES"], ["w-1", "worker", QUEUE], ["d-1", "dispatcher", "-"]]
+    assert told.err == ""
+
+
 def test_a_paused_queue_is_shown_and_goes_on(aijobs: Run, here: World) -> None:
     paused = aijobs("queues", "pause", QUEUE, "--reason", "provider is down", "--for", "30m")
     listed = aijobs("queues", "list").out

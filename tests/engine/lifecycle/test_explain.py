@@ -113,6 +113,19 @@ CASES: dict[str, tuple[Circumstances, Why, bool]] = {
         of(job(), delivery=PENDING, last_published=ago(3)), Why.OUTBOX_WAITING, False,
     ),
     "event waits, no dispatcher": (of(job(), delivery=PENDING), Why.NO_DISPATCHER, True),
+    "event waits, a dispatcher has just begun": (
+        of(job(), delivery=event(EventStatus.PENDING, available_at=ago(9)), dispatchers=[worker()]),
+        Why.OUTBOX_WAITING, False,
+    ),
+    "event waits, and dispatchers that run do not take it": (
+        of(job(), delivery=event(EventStatus.PENDING, available_at=ago(90)), dispatchers=[worker()]),
+        Why.OUTBOX_WAITING, True,
+    ),
+    "event waits, none is listed": (of(job(), delivery=PENDING, dispatchers=[]), Why.NO_DISPATCHER, True),
+    "Redis lost the ticket, and no dispatcher runs": (
+        of(job(), delivery=PUBLISHED, workers=[worker()], ticket_alive=False, dispatchers=[]),
+        Why.NO_DISPATCHER, True,
+    ),
     "event waits, last dispatcher was long ago": (
         of(job(), delivery=PENDING, last_published=ago(31)), Why.NO_DISPATCHER, True,
     ),

@@ -19,14 +19,11 @@ from tests.support.world import QUEUE, World
 CARDS = {"cards": [{"front": "f", "back": "b"}]}
 
 
-def inspector_of(
-    world: World, *, embedded: bool = False, registry: JobDefinitionRegistry | None = None
-) -> JobInspector:
+def inspector_of(world: World, *, registry: JobDefinitionRegistry | None = None) -> JobInspector:
     app = world.app
     app.start()
     return JobInspector(
         uow=app.uow, clock=app.clock, registry=registry or app.registry, usage=app.usage, transport=app.transport,
-        embedded=embedded,
     )  # fmt: skip
 
 
@@ -41,6 +38,9 @@ def test_a_job_is_explained_at_every_station_of_its_way(world: World, inspector:
 
     world.advance(40)
     assert inspector.explain(job.id).code is Why.NO_DISPATCHER
+
+    world.transport.register_dispatcher("d-1")
+    assert inspector.explain(job.id).code is Why.OUTBOX_WAITING
 
     world.dispatch()
     assert inspector.explain(job.id).code is Why.NO_WORKERS
@@ -65,6 +65,9 @@ def test_a_ticket_that_redis_lost_is_noticed(world: World, inspector: JobInspect
     world.transport.register_worker("w-1", [QUEUE])
     world.transport.cancel(job.queue_name, job.job_type, job.id)
 
+    assert inspector.explain(job.id).code is Why.NO_DISPATCHER
+
+    world.transport.register_dispatcher("d-1")
     assert inspector.explain(job.id).code is Why.TRANSPORT_LOST
 
 
@@ -91,12 +94,15 @@ def test_without_redis_the_database_still_explains(world: World, monkeypatch: py
     assert inspector_of(world).explain(job.id).code is Why.REDIS_DOWN
 
 
-def test_a_redis_inside_another_process_is_not_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redis_inside_another_process_is_not_asked(
+    world: World, inspector: JobInspector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = world.create()
     world.dispatch()
-    monkeypatch.setattr(world.transport, "workers", lambda: pytest.fail("was asked"))
+    monkeypatch.setattr(world.transport, "depth", lambda _queues: pytest.fail("was asked"))
 
-    assert inspector_of(world, embedded=True).explain(job.id).code is Why.DELIVERED
+    # It is in memory, and no daemon of this process has registered there
+    assert inspector.explain(job.id).code is Why.DELIVERED
 
 
 def test_the_lease_of_the_jobs_queue_decides_when_it_looks_late(world: World, inspector: JobInspector) -> None:

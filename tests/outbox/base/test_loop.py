@@ -125,3 +125,25 @@ def test_ids_are_new_and_in_the_order_they_were_made() -> None:
     assert len(set(ids)) == 10_000
     assert ids == sorted(ids)
     assert {id_.version for id_ in ids} == {7}
+
+
+def test_an_outage_is_told_at_its_beginning_and_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "aijobs.loop")
+    rounds = 0
+
+    def fail() -> bool:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 40:
+            loop.stop()
+        raise ValueError
+
+    loop = Loop("test", fail, interval_ms=1)
+    monkeypatch.setattr(loop, "_sleep", lambda _ms: None)
+
+    loop.start()
+
+    assert loop.join(10)
+    assert len(caplog.messages) == 6  # rounds 1, 2, 4, 8, 16 and 32

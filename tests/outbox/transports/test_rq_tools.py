@@ -448,6 +448,15 @@ class TestNeighbours(Conversation):
             (WORKER, (QUEUE,)),
         ]
 
+    def test_stock_tools_see_no_dispatcher_among_the_workers(
+        self, rq_transport: RqTransport, redis_client: redis.Redis, queue: Queue
+    ) -> None:
+        rq_transport.register_worker(WORKER, [QUEUE])
+        rq_transport.register_dispatcher("d")
+
+        assert [worker.name for worker in Worker.all(connection=redis_client)] == [WORKER]
+        assert 0 < redis_client.pttl("rq:dispatcher:d") <= 90_000
+
     def test_dead_workers_are_forgotten(
         self, rq_transport: RqTransport, redis_client: redis.Redis
     ) -> None:

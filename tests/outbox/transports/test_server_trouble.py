@@ -51,6 +51,8 @@ ACTS: dict[str, Callable[[RqTransport], Any]] = {
     "register_worker": lambda t: t.register_worker(WORKER, [QUEUE]),
     "unregister_worker": lambda t: t.unregister_worker(WORKER),
     "workers": lambda t: t.workers(),
+    "register_dispatcher": lambda t: t.register_dispatcher("d"),
+    "dispatchers": lambda t: t.dispatchers(),
     "check": lambda t: t.check(),
 }
 acts = pytest.mark.parametrize("act", list(ACTS.values()), ids=list(ACTS))

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import filters, rendering
-from engine.cli.inspecting import inspector
 from engine.cli.session import Session
 from engine.cli.values import identity
 from engine.lifecycle import views
@@ -78,7 +77,7 @@ def show(
     session: Session = ctx.obj
     which = identity(job_id)
     app = session.database_app
-    looking = inspector(app)
+    looking = app.inspector
     record = looking.record(which)
     why = looking.why(record)
     extra: dict[str, Any] = {}
@@ -104,7 +103,7 @@ def explain(ctx: typer.Context, job_id: JobId) -> None:
     """Say why a job is where it is, what happens next by itself and when, and what may be done."""
     session: Session = ctx.obj
     which = identity(job_id)
-    looking = inspector(session.database_app)
+    looking = session.database_app.inspector
     record = looking.record(which)
     why = looking.why(record)
 
