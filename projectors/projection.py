@@ -45,7 +45,8 @@ def project_output(
         raise
     except sa.exc.DBAPIError as error:
         raise _judged(projector, error) from error
-    except Exception as error:
+    except BaseException as error:
+        # On a thread of the worker SystemExit and its like would end the process, CancelledError the job's task.
         raise ProjectionError(_failed(projector, error), key=projector.key) from error
     if conn.get_transaction() is not before or before is None or not before.is_active:
         raise ProjectionTransactionEnded(key=projector.key)
@@ -75,7 +76,7 @@ def _judged(projector: ResultProjector, error: sa.exc.DBAPIError) -> Exception:
     return kind(_failed(projector, error), key=projector.key)
 
 
-def _failed(projector: ResultProjector, error: Exception) -> str:
+def _failed(projector: ResultProjector, error: BaseException) -> str:
     """The kind of error alone: its text may hold an output (design 1, promise 7)."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig else error
     return f"projector {projector.key!r}: {type(cause).__name__}"

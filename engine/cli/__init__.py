@@ -1,5 +1,6 @@
 """THE COMMAND LINE: ``aijobs NOUN VERB``, daemons as single words. Nothing else imports it.
 
+    process ...... what the installed command runs: main, and then an end that nothing can put off
     main ......... one call: arguments in, exit code out; the only place where an error becomes a message
     tree ......... every command by name, loaded when it is called, so that ``aijobs --help`` is fast
     options ...... what every command takes, before or after its verb

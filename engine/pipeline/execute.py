@@ -52,6 +52,15 @@ class Executor:
         return await _within(limit_s, resolved, self._attempt(resolved, context))
 
     async def _attempt(self, resolved: Resolved, context: JobContext[Any]) -> Produced:
+        try:
+            return await self._produced(resolved, context)
+        except (Exception, Aborted, asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - handlers, validators, checks and providers may raise anything
+            # On the event loop SystemExit and its like would end the process, and every other job's attempt with it.
+            raise HandlerError(f"the handler raised {type(error).__name__}") from None
+
+    async def _produced(self, resolved: Resolved, context: JobContext[Any]) -> Produced:
         definition, work = resolved.work.definition, resolved.work
         checked = definition.security.content_safety_check
         if checked:
@@ -132,15 +141,9 @@ async def _call(resolved: Resolved, context: JobContext[Any]) -> Any:
     handler = resolved.work.definition.handler
     if handler is None:
         return await context.generate(schema=resolved.work.definition.output.model)
-    try:
-        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
-            return await handler(context)
-        return await _in_thread(handler, context)
-    except (Exception, Aborted, asyncio.CancelledError, GeneratorExit):
-        raise
-    except BaseException as error:  # noqa: BLE001 - a handler may raise anything
-        # On the event loop SystemExit and its like would end the process, and every other job's attempt with it.
-        raise HandlerError(f"the handler raised {type(error).__name__}") from None
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+        return await handler(context)
+    return await _in_thread(handler, context)
 
 
 async def _in_thread(handler: Callable[[Any], Any], context: JobContext[Any]) -> Any:

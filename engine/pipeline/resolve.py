@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ValidationError
 
-from engine.errors import SnapshotError, SnapshotExpired
+from engine.errors import HandlerError, SnapshotError, SnapshotExpired
 from engine.lifecycle.snapshots import Snapshot
 from engine.pipeline.work import Resolved, Work
 from engine.resources.credentials import PLATFORM_KEY, Credential
@@ -60,3 +60,8 @@ def _input(snapshot: Snapshot | None, model: type[BaseModel]) -> BaseModel:
         raise SnapshotError(
             f"the stored input (version {snapshot.schema_version}) does not match {model.__name__}: {places}"
         ) from None
+    except Exception:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a validator may raise anything
+        # On the event loop SystemExit and its like would end the process, and every other job's attempt with it.
+        raise HandlerError(f"the input's model raised {type(error).__name__}") from None

@@ -111,7 +111,7 @@ class WorkerProcess:
         Returns whether everything in hand was finished; False when jobs had to be handed back.
         """
         settle_heap()
-        return run_to_end(self._main(burst))
+        return run_to_end(self._main(burst), leaving=self.stop)
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until the process fetches; for whoever runs it on a thread."""

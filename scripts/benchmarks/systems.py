@@ -13,7 +13,7 @@ from scripts.benchmarks.servers import Servers
 from scripts.benchmarks.ticks import VARIABLE, Ticks
 
 Role = Literal["engine", "yardstick", "peer"]
-_AIJOBS = "import sys; from engine.cli.main import main; sys.exit(main())"
+_AIJOBS = "from engine.cli.process import run; run()"
 
 
 @dataclass(frozen=True)

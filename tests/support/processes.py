@@ -150,7 +150,7 @@ class Children:
 
     def aijobs(self, *arguments: str, env: Mapping[str, str] | None = None) -> Child:
         """Run the command line `aijobs` with the arguments."""
-        call = "import sys; from engine.cli.main import main; sys.exit(main())"
+        call = "from engine.cli.process import run; run()"
         return self.python("-c", call, *arguments, env=env)
 
     def command(

@@ -27,7 +27,7 @@ from tests.support.worlds import make_world, quick_looks, tables_url, world
 
 __all__ = ["make_world", "quick_looks", "tables_url", "world"]
 
-_PROGRAM = "import sys; from engine.cli.main import main; sys.exit(main())"
+_PROGRAM = "from engine.cli.process import run; run()"
 
 Run = Callable[..., "Done"]
 Start = Callable[..., Child]
