@@ -71,7 +71,7 @@ class UpkeepSettings(_Group):
     published_days: int = Field(7, ge=1)
     """How long events that are done are kept."""
     dead_days: int = Field(30, ge=1)
-    """How long discarded events are kept."""
+    """How long discarded events are kept, and dead ones of subscribers; a dead delivery as long as its job waits."""
 
 
 class WorkerSettings(_Group):

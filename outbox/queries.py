@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -53,14 +53,17 @@ _VIEW = sa.select(
 )
 
 
-def undelivered(conn: sa.Connection, job_ids: Sequence[UUID]) -> set[UUID]:
-    """Those of ``job_ids`` with a delivery that waits, is under way, or is dead."""
-    if not job_ids:
+def undelivered(conn: sa.Connection, deliveries: Mapping[UUID, int]) -> set[UUID]:
+    """Those jobs of ``deliveries`` (job -> its present number) whose delivery waits, is under way, or is dead.
+
+    An older delivery tells nothing, in whatever state it was left: no ticket comes from it that may be worked on.
+    """
+    if not deliveries:
         return set()
-    query = sa.select(_C.aggregate_id).where(
-        _C.aggregate_id.in_(list(job_ids)), _C.event_type == EventType.ENQUEUE, _C.status.in_(_UNDELIVERED)
+    query = sa.select(_C.aggregate_id, _C.delivery_no).where(
+        _C.aggregate_id.in_(list(deliveries)), _C.event_type == EventType.ENQUEUE, _C.status.in_(_UNDELIVERED)
     )
-    return set(conn.execute(query).scalars())
+    return {job_id for job_id, number in conn.execute(query) if number >= deliveries[job_id]}
 
 
 def find(conn: sa.Connection, event_id: UUID) -> EventView | None:

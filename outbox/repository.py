@@ -6,7 +6,7 @@ claim carries a token, and everything it does later is fenced by it (X64).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,6 +24,9 @@ from outbox.scores import Score, score_expression
 from outbox.states import EventStatus
 
 E = TypeVar("E", ClaimedEvent, ClaimedDelivery)
+
+#: From the columns of a job's id and a delivery number: whether somebody waits for that delivery.
+Awaited = Callable[[sa.ColumnElement[UUID], sa.ColumnElement[int]], sa.ColumnElement[bool]]
 
 _EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
 _C = _EVENT.c
@@ -163,6 +166,13 @@ _OBSOLETE = Keyed(
     .values(status=EventStatus.OBSOLETE.value)
 )
 
+#: A delivery: of another event that is dead somebody has to be told, whatever became of its job.
+_DEAD_DELIVERIES = sa.select(_C.id).where(_C.status == EventStatus.DEAD, _C.event_type == EventType.ENQUEUE)
+
+_RETIRE = Keyed(
+    sa.update(_EVENT).where(one_of(_C.id), _STATUS == EventStatus.DEAD).values(status=EventStatus.OBSOLETE.value)
+)
+
 _REVIVE = (
     sa.update(_EVENT)
     .where(_C.id == sa.bindparam("event_id", type_=_C.id.type), _C.status == EventStatus.DEAD)
@@ -184,6 +194,8 @@ _PRUNABLE = (
         _C.id < sa.bindparam("bound", type_=_C.id.type),
         sa.bindparam("status") == _STATUS,
         _C.created_at < moment("before_us"),
+        # A dead delivery is waited for by its job; once it is not, it becomes obsolete.
+        sa.or_(_STATUS != EventStatus.DEAD, _C.event_type != EventType.ENQUEUE),
     )
     .order_by(_C.id)
     .limit(sa.bindparam("limit"))
@@ -295,6 +307,15 @@ class OutboxRepository:
         """pending or dead -> obsolete for the deliveries of jobs that end in this transaction (X38)."""
         return _OBSOLETE.execute(conn, job_ids, enqueue=enqueue) if job_ids else 0
 
+    def retire(self, conn: sa.Connection, awaited: Awaited, *, limit: int = 500) -> int:
+        """dead -> obsolete for deliveries that are not ``awaited``: their jobs ended or came back another way.
+
+        A delivery that is waited for no more never will be again, so the update need not repeat it (OB-3).
+        """
+        waited_for = awaited(_C.aggregate_id, _C.delivery_no)
+        ids = sorted(conn.execute(_DEAD_DELIVERIES.where(sa.not_(waited_for)).limit(limit)).scalars())
+        return _RETIRE.execute(conn, ids) if ids else 0
+
     def revive(self, conn: sa.Connection, event_id: UUID) -> bool:
         """dead -> pending with a fresh budget; False when the event is not dead (OB-3)."""
         parameters = {"event_id": event_id, "available_us": self._clock.us()}
@@ -305,7 +326,10 @@ class OutboxRepository:
         return conn.execute(_DISCARD, {"event_id": event_id, "reason": reason[:255]}).rowcount == 1
 
     def prune(self, conn: sa.Connection, status: EventStatus, *, older_ms: int, limit: int = 500) -> int:
-        """Delete up to ``limit`` events of a settled ``status`` created more than ``older_ms`` ago (OB-11)."""
+        """Delete up to ``limit`` events of ``status`` created more than ``older_ms`` ago (OB-11).
+
+        For a ``status`` that is settled, or dead: then all but deliveries, which go with their jobs' ends.
+        """
         oldest_kept = self._clock.read(conn).timestamp() * 1000 - older_ms
         parameters = {
             "status": status.value, "before_us": self._clock.us(-older_ms), "limit": limit,

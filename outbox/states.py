@@ -6,6 +6,7 @@
        │  │          └──▶ dead       refused too often
        │  └──▶ obsolete              its job ended before the delivery
        └── dead ──▶ discarded        an operator redelivers it, or gives it up
+                  └──▶ obsolete         no job waits for it any more
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from engine.lifecycle.outputs import OutputRepository
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
 from engine.observe.tracing import current_traceparent
+from engine.resources.prompts import PromptCatalog
 from outbox.base.canonical import parse
 from outbox.base.db import UnitOfWork
 from outbox.base.points import Point, point
@@ -56,6 +57,7 @@ class AiJobService:
         self,
         *,
         registry: JobDefinitionRegistry,
+        prompts: PromptCatalog,
         uow: UnitOfWork,
         lifecycle: AiJobLifecycleRepository,
         snapshots: SnapshotRepository,
@@ -68,6 +70,7 @@ class AiJobService:
         payload_limit: int,
     ) -> None:
         self._registry = registry
+        self._prompts = prompts
         self._uow = uow
         self._lifecycle = lifecycle
         self._snapshots = snapshots
@@ -102,9 +105,7 @@ class AiJobService:
         drafts = [self._draft(wanted) for wanted in inputs]
         if not drafts:
             return []
-        made = self._write(drafts, session)
-        self._telemetry.emit("job.created", sum(1 for job in made if job.created))
-        return made
+        return self._counted(self._write(drafts, session))
 
     async def acreate_job(
         self,
@@ -170,6 +171,7 @@ class AiJobService:
         status = self._lifecycle.request_cancel(conn, job_id)
         if status is LifecycleStatus.CANCELLED:
             self._endings.announce(conn, [_ended(job)], LifecycleStatus.CANCELLED)
+            self._telemetry.emit("job.cancelled", job_id=str(job_id), by="request")
         after = _owned(views.find(conn, job_id), user_id)
         if status is None:
             _refuse_cancel(after)
@@ -195,13 +197,20 @@ class AiJobService:
     def retry_as_new(self, job_id: UUID, *, session: CallerSession | None = None) -> CreatedJob:
         """A new job with the input of a failed or cancelled one, pointing back at it; no key is copied.
 
+        It runs with the prompt version of the first one, as long as this release has that; with the
+        definition's own otherwise.
+
         Raises :class:`JobNotFoundError`, :class:`JobNotRetryableError` or :class:`SnapshotGoneError`.
         """
         if session is not None:
             with joined(session, after_commit=self._wake.send) as conn:
-                return self._writer.write(conn, [self._again(conn, job_id)])[0]
+                return self._counted(self._writer.write(conn, [self._again(conn, job_id)]))[0]
         again = self._uow.read(lambda conn: self._again(conn, job_id))
-        return self._write([again], None)[0]
+        return self._counted(self._write([again], None))[0]
+
+    def _counted(self, made: list[CreatedJob]) -> list[CreatedJob]:
+        self._telemetry.emit("job.created", sum(1 for job in made if job.created))
+        return made
 
     def _again(self, conn: sa.Connection, job_id: UUID) -> Draft:
         job = _owned(views.find(conn, job_id), None)
@@ -210,7 +219,25 @@ class AiJobService:
         snapshot = self._snapshots.load(conn, [job_id]).get(job_id)
         if snapshot is None or snapshot.content is None:
             raise SnapshotGoneError()
-        return self._draft(_same_request(job, parse(snapshot.content)), retry_of=job_id)
+        return self._draft(self._same_request(job, parse(snapshot.content)), retry_of=job_id)
+
+    def _same_request(self, job: JobView, payload: Any) -> CreateJobInput:
+        version = job.prompt_version
+        known = version is not None and self._prompts.knows(self._registry.get(job.job_type), version)
+        return CreateJobInput(
+            user_id=job.user_id,
+            job_type=job.job_type,
+            target_type=job.target_type,
+            target_id=job.target_id,
+            payload=payload,
+            overrides=JobOverrides(
+                priority=job.priority,
+                credential_mode=job.credential_mode,
+                credential_id=job.credential_id,
+                prompt_version=version if known else None,
+                output_schema_version=job.output_schema_version,
+            ),
+        )
 
     # -------------------------------------------------------------- reading
 
@@ -259,20 +286,3 @@ def _refuse_cancel(job: JobView) -> None:
 
 def _ended(job: JobView) -> EndedJob:
     return EndedJob(job.id, job.job_type, job.queue_name, job.priority)
-
-
-def _same_request(job: JobView, payload: Any) -> CreateJobInput:
-    return CreateJobInput(
-        user_id=job.user_id,
-        job_type=job.job_type,
-        target_type=job.target_type,
-        target_id=job.target_id,
-        payload=payload,
-        overrides=JobOverrides(
-            priority=job.priority,
-            credential_mode=job.credential_mode,
-            credential_id=job.credential_id,
-            output_schema_version=job.output_schema_version,
-        ),
-    )
-

@@ -214,7 +214,7 @@ class AiJobLifecycleRepository:
         return done
 
     def mark_cancelled(self, conn: sa.Connection, lease: Lease) -> bool:
-        """running -> cancelled under the claim; False when the claim is lost."""
+        """running -> cancelled under the claim; False when the claim is lost, or nobody asked for a cancel."""
         done = conn.execute(sql.CANCEL_RUNNING, self._ending(lease)).rowcount == 1
         if done:
             self._claims.end(conn, [lease], None)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from engine.lifecycle.models import AiJob, AiJobSnapshot
 from outbox.base.bulk import RowInsert
-from outbox.base.clock import DatabaseClock, moment, stamp
+from outbox.base.clock import DatabaseClock, moment, shifted, stamp
 from registry.job import FINAL_STATUSES
 
 _TABLE: sa.Table = AiJobSnapshot.__table__  # type: ignore[assignment]
@@ -35,7 +35,10 @@ _EXPIRED = (
     sa.select(_C.job_id)
     .join(_JOB, _JOB.c.id == _C.job_id)
     .where(
+        # The first condition bounds the walk by its index. Days are counted from the end of the job: until then
+        # nobody could have retried it.
         _C.expires_at < moment("now_us"),
+        shifted(_C.expires_at, since=_C.created_at, until=_JOB.c.finished_at) < moment("now_us"),
         _C.content.is_not(None),
         _JOB.c.lifecycle_status.in_([status.value for status in FINAL_STATUSES]),
     )
@@ -81,7 +84,7 @@ class SnapshotRepository:
         return {row.job_id: _snapshot(row) for row in conn.execute(_LOAD, {"ids": list(job_ids)})}
 
     def purge_expired(self, conn: sa.Connection, *, limit: int = 200) -> int:
-        """Drop the content of expired snapshots whose jobs have ended; the hash stays (X86)."""
+        """Drop the content of snapshots whose jobs ended their days of retention ago; the hash stays (X86)."""
         ids = sorted(conn.execute(_EXPIRED, {"now_us": self._clock.us(), "limit": limit}).scalars())
         return conn.execute(_PURGE, {"ids": ids}).rowcount if ids else 0
 

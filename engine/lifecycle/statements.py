@@ -235,7 +235,11 @@ FAIL = (
     .values(_ends_as(LifecycleStatus.FAILED) | _FAILURE)
 )
 
-CANCEL_RUNNING = sa.update(_JOB).where(*_BY_LEASE).values(**_ends_as(LifecycleStatus.CANCELLED))
+CANCEL_RUNNING = (
+    sa.update(_JOB)
+    .where(*_BY_LEASE, _C.cancel_requested_at.is_not(None))
+    .values(**_ends_as(LifecycleStatus.CANCELLED))
+)
 
 CANCEL_IDLE = (
     sa.update(_JOB)

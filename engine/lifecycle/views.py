@@ -138,6 +138,17 @@ def overdue(conn: sa.Connection, clock: DatabaseClock, *, limit: int) -> list[Ov
     return [_overdue(row) for row in conn.execute(_DUE, {"now_us": clock.us(), "limit": limit})]
 
 
+def awaited(
+    job_id: sa.ColumnElement[UUID], delivery_no: sa.ColumnElement[int]
+) -> sa.ColumnElement[bool]:
+    """Whether an open job waits for the delivery that these columns of another table name."""
+    return sa.exists().where(
+        _C.id == job_id,
+        _C.delivery_no == delivery_no,
+        _C.lifecycle_status.in_([LifecycleStatus.QUEUED.value, LifecycleStatus.RUNNING.value]),
+    )
+
+
 def claims(conn: sa.Connection, job_id: UUID) -> list[ClaimView]:
     """Every start of a job, in order."""
     return [ClaimView(**row._mapping) for row in conn.execute(_CLAIMS, {"job_id": job_id})]

@@ -42,6 +42,10 @@ class PromptCatalog:
             )
         return found
 
+    def knows(self, definition: JobDefinition, version: str) -> bool:
+        """Whether a job of this type may ask for ``version``."""
+        return version in self.versions(definition)
+
     def versions(self, definition: JobDefinition) -> tuple[str, ...]:
         """All versions a job of this type may ask for, the definition's own first."""
         further = sorted(v for job_type, v in self._prompts if job_type == definition.job_type)

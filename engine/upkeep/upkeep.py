@@ -3,6 +3,7 @@
     expired leases ........ taken over, or ended when attempts are used up or a cancel was asked
     lost tickets .......... jobs that nobody holds and no ticket stands for are delivered again (OB-9)
     expired outbox claims . released (OB-7)
+    dead deliveries ....... become obsolete once no job waits for them
     retention ............. old events, inputs and outputs are dropped in small batches (OB-8, OB-11)
 
 Every remedy is a conditional update of its own; two processes that meet here do no harm.
@@ -109,7 +110,7 @@ class Upkeep:
         A part that fails keeps no other from its work; its error is raised at the end of the round.
         """
         more, failures = False, []
-        for part in (self.heal_jobs, self.release_claims, self.clean_up):
+        for part in (self.heal_jobs, self.release_claims, self.retire_deliveries, self.clean_up):
             try:
                 more = part() or more
             except DatabaseUnavailable:
@@ -189,7 +190,7 @@ class Upkeep:
                 code = failure.code if failure else None
                 ended = EndedJob(job.id, job.job_type, job.queue_name, job.priority, code)
                 self._endings.announce(conn, [ended], status)
-                self._telemetry.emit(f"job.{status.value}", job_id=str(job.id), by="upkeep")
+                self._telemetry.emit(f"job.{status.value}", job_id=str(job.id), by="upkeep", code=code)
 
         self._uow.run(unit, repeatable=True)
 
@@ -209,7 +210,8 @@ class Upkeep:
         if not jobs:
             return
         ids = [job.id for job in jobs]
-        coming = self._uow.read(lambda conn: queries.undelivered(conn, ids))
+        numbers = {job.id: job.delivery_no for job in jobs}
+        coming = self._uow.read(lambda conn: queries.undelivered(conn, numbers))
         lost = [job for job in jobs if job.id not in coming]
         try:
             alive = self._transport.alive([(job.queue_name, job.job_type, job.id) for job in lost])
@@ -250,12 +252,22 @@ class Upkeep:
             self._telemetry.emit("outbox.claims_released", released)
         return released >= 500
 
+    def retire_deliveries(self) -> bool:
+        """Dead deliveries that no job waits for need nobody: the job ended, or an earlier put did arrive."""
+        retired = self._uow.run(
+            lambda conn: self._outbox.retire(conn, views.awaited), repeatable=True
+        )
+        if retired:
+            self._telemetry.emit("outbox.retired", retired)
+        return retired >= 500
+
     def clean_up(self) -> bool:
         """Drop what has passed its time, a small batch of each kind."""
         days = {
             EventStatus.PUBLISHED: self._options.published_days,
             EventStatus.OBSOLETE: self._options.published_days,
             EventStatus.DISCARDED: self._options.dead_days,
+            EventStatus.DEAD: self._options.dead_days,
         }
         counts = [self._prune(status, kept) for status, kept in days.items()]
         counts.append(self._uow.run(self._snapshots.purge_expired, repeatable=True))

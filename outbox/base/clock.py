@@ -57,6 +57,13 @@ class _EpochMs(FunctionElement[int]):
     inherit_cache = True
 
 
+class _Shifted(FunctionElement[datetime]):
+    """An instant, later by the time between two others."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
 def moment(us: str = "now_us") -> sa.ColumnElement[datetime]:
     """Now plus the bound microseconds ``us``; for WHERE."""
     return _Moment(sa.bindparam(us, type_=sa.BigInteger()))
@@ -70,6 +77,16 @@ def stamp(us: str = "now_us") -> sa.ColumnElement[datetime]:
 def epoch_ms(us: str = "now_us") -> sa.ColumnElement[int]:
     """Now plus the bound microseconds ``us`` as milliseconds since 1970 (the unit of scores)."""
     return _EpochMs(sa.bindparam(us, type_=sa.BigInteger()))
+
+
+def shifted(
+    instant: sa.ColumnElement[datetime],
+    *,
+    since: sa.ColumnElement[datetime],
+    until: sa.ColumnElement[datetime],
+) -> sa.ColumnElement[datetime]:
+    """``instant`` plus the time from ``since`` to ``until``, all of them columns; for WHERE."""
+    return _Shifted(instant, since, until)
 
 
 @compiles(_Moment, "mysql")
@@ -118,6 +135,30 @@ def _sqlite_epoch(element: Any, compiler: Any, **kw: Any) -> str:
     seconds = "CAST(strftime('%s', 'now') AS INTEGER) * 1000"
     millis = "CAST(substr(strftime('%f', 'now'), 4, 3) AS INTEGER)"
     return f"({seconds} + {millis} + {us} / 1000)"
+
+
+def _parts(element: Any, compiler: Any, **kw: Any) -> list[str]:
+    return [compiler.process(part, **kw) for part in element.clauses]
+
+
+@compiles(_Shifted, "mysql")
+@compiles(_Shifted, "mariadb")
+def _mysql_shifted(element: Any, compiler: Any, **kw: Any) -> str:
+    instant, since, until = _parts(element, compiler, **kw)
+    return f"({instant} + INTERVAL TIMESTAMPDIFF(MICROSECOND, {since}, {until}) MICROSECOND)"
+
+
+@compiles(_Shifted, "postgresql")
+def _postgresql_shifted(element: Any, compiler: Any, **kw: Any) -> str:
+    instant, since, until = _parts(element, compiler, **kw)
+    return f"({instant} + ({until} - {since}))"
+
+
+@compiles(_Shifted, "sqlite")
+def _sqlite_shifted(element: Any, compiler: Any, **kw: Any) -> str:
+    instant, since, until = _parts(element, compiler, **kw)
+    seconds = f"printf('%+.6f seconds', (julianday({until}) - julianday({since})) * 86400.0)"
+    return f"(strftime('%Y-%m-%d %H:%M:%f', {instant}, {seconds}) || '000')"
 
 
 _READ = sa.select(moment())

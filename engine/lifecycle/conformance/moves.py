@@ -11,7 +11,7 @@ from registry.job import LifecycleStatus
 _QUEUED = ("claim_doomed", "request_cancel", "redeliver", "stamp_delivered", "withdraw")
 _HOLDER = (
     "retry_in_place", "heartbeat", "report_progress", "park", "wait", "release", "mark_succeeded",
-    "mark_failed", "mark_cancelled", "request_cancel",
+    "mark_failed", "request_cancel",
 )  # fmt: skip
 _UNHELD = ("claim_doomed", "request_cancel", "redeliver")
 _ASKED = ("heartbeat", "report_progress", "release", "mark_cancelled")
@@ -109,7 +109,7 @@ class MovePromises(Promises):
     @pytest.mark.parametrize("situation", Situation, ids=lambda s: s.name.lower())
     def test_an_older_epoch_writes_nothing(self, bench: Bench, situation: Situation) -> None:
         """WL-1. Whatever the situation, a lease of an earlier epoch is void."""
-        fenced = [*_HOLDER[:-1], "take_over", "end_failed", "end_cancelled"]
+        fenced = [*_HOLDER[:-1], "mark_cancelled", "take_over", "end_failed", "end_cancelled"]
         for name in fenced:
             lease = bench.a_job(situation)
             before = bench.row(lease.job_id)

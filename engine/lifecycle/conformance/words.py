@@ -152,7 +152,7 @@ class Bench:
             Situation.ASKED_ENDED: [act("request_cancel"), pass_time],
             Situation.SUCCEEDED: [act("mark_succeeded")],
             Situation.FAILED: [act("mark_failed")],
-            Situation.CANCELLED: [act("mark_cancelled")],
+            Situation.CANCELLED: [act("request_cancel"), act("mark_cancelled")],
         }
         return ways[situation]
 

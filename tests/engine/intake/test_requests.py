@@ -23,6 +23,7 @@ from engine.intake.commands import JobOverrides
 from engine.lifecycle.values import Failure
 from registry.definition import JobDefinition
 from registry.job import LifecycleStatus, StartReason, WaitKind
+from registry.prompt import PromptTemplate
 from tests.engine.intake.samples import Anything, Nothing, handler
 from tests.support.faults import after_statement
 from tests.support.world import World
@@ -179,6 +180,19 @@ class TestRepeating:
         assert world.job(job.id).lifecycle_status == how
         world.settle()
         assert world.output(again.job.id) == {"value": [1, None, "é"]}
+
+    def test_a_retry_keeps_the_prompt_version_while_there_is_one(self, world: World) -> None:
+        """What the caller chose stays chosen; what this release does not have any more would only fail again."""
+        world.app.prompts.add("synthetic", PromptTemplate("special", "Echo.", "{{value}}"))
+        kept, gone = (
+            world.create(overrides=JobOverrides(prompt_version=version)) for version in ("special", "withdrawn")
+        )
+        for job in (kept, gone):
+            world.app.jobs.request_cancel(job.id)
+
+        versions = [world.app.jobs.retry_as_new(job.id).job.prompt_version for job in (kept, gone)]
+
+        assert versions == ["special", None]
 
     def test_only_failed_and_cancelled_jobs_are_repeated(self, shared_world: World) -> None:
         queued, running, done = (shared_world.create() for _ in range(3))

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from engine.errors import SnapshotGoneError
 from engine.lifecycle.lease import Lease
 from engine.lifecycle.values import Failure
 from engine.usage.repository import Intent
@@ -353,6 +354,43 @@ class TestLostDeliveries:
 
         assert [e.status for e in world.deliveries(job.id)] == ["dead"]
 
+    def test_a_dead_event_of_an_older_delivery_keeps_no_lost_ticket_from_coming_again(self, world: World) -> None:
+        """Promise 2. Only the present delivery tells whether one is on its way: nobody has to act."""
+        job_id = crashed(world)
+        world.change("outbox_event", {"aggregate_id": job_id}, status="dead", last_error="TICKET_REFUSED")
+        world.advance(LEASE_S + 1)
+        world.upkeep()
+        world.dispatch()
+        assert [e.delivery_no for e in world.deliveries(job_id)] == [1, 2]
+
+        _forget_tickets(world)
+        world.advance(61)
+        world.upkeep()
+
+        assert [e.delivery_no for e in world.deliveries(job_id)] == [1, 2, 3]
+        world.settle()
+
+    @pytest.mark.parametrize("end", ["ended", "came back"])
+    def test_a_dead_delivery_that_nobody_waits_for_needs_no_person(self, world: World, end: str) -> None:
+        """OB-3. A dispatcher that died after its put left a ticket; the refused repetition is nobody's concern."""
+        job = world.create()
+        world.dispatch()
+        lease = world.claim(job.id)
+        if end == "ended":
+            world.run(lambda conn: world.app.lifecycle.mark_failed(conn, lease, Failure("PROVIDER_ERROR")))
+        else:
+            park(world, lease, WaitKind.RETRY)
+        other = world.create()
+        for one in (job, other):
+            delivery = world.deliveries(one.id)[0]
+            world.change("outbox_event", {"id": delivery.id}, status="dead")
+
+        world.upkeep()
+
+        assert world.deliveries(job.id)[0].status == "obsolete"
+        assert [e.status for e in world.deliveries(other.id)] == ["dead"]
+        assert world.count("outbox.retired") == 1
+
     def test_while_redis_is_away_leases_are_healed_all_the_same(self, make_world: MakeWorld) -> None:
         """Promise 3 does not need Redis: a pile of unclaimed deliveries stands in nobody's way."""
         world = make_world("redis://127.0.0.1:1/0")
@@ -421,6 +459,26 @@ class TestRetention:
         make_upkeep(world.app).clean_up()
         assert world.rows("outbox_event") == []
 
+    def test_a_dead_event_of_a_subscriber_goes_after_its_days_and_a_dead_delivery_does_not(self, world: World) -> None:
+        """Design 8. What a job waits for stays, however old: it is the trace of why the job does not start."""
+        world.app.on_end("audit")(lambda event: None)
+        ended, waiting = world.create(), world.create()
+        world.app.jobs.request_cancel(ended.id)
+        [told] = world.endings(ended.id)
+        world.change("outbox_event", {"id": told.id}, status="dead")
+        world.change("outbox_event", {"aggregate_id": waiting.id}, status="dead")
+
+        world.advance(29 * DAY_S)
+        make_upkeep(world.app).clean_up()
+        assert [e.status for e in world.endings(ended.id)] == ["dead"]
+        world.advance(2 * DAY_S)
+        make_upkeep(world.app).clean_up()
+
+        assert world.endings(ended.id) == []
+        world.advance(100 * DAY_S)
+        world.upkeep()
+        assert [e.status for e in world.deliveries(waiting.id)] == ["dead"]
+
     def test_inputs_go_only_after_the_end_of_their_jobs(self, world: World) -> None:
         """X86. A waiting job needs its input however late it is."""
         ended, waiting = world.create(), world.create()
@@ -437,6 +495,22 @@ class TestRetention:
         assert contents[ended.id] is None
         assert contents[waiting.id] is not None
         assert all(row["content_hash"] for row in world.rows("ai_job_snapshot"))
+
+    def test_the_days_of_an_input_count_from_the_end_of_its_job(self, world: World) -> None:
+        """A job that waited for weeks can be retried as long after its failure as any other."""
+        job = world.create(available_at=world.app.uow.read(world.app.clock.read) + timedelta(days=40))
+        world.advance(40 * DAY_S + 1)
+        lease = world.claim(job.id)
+        world.run(lambda conn: world.app.lifecycle.mark_failed(conn, lease, Failure("PROVIDER_ERROR")))
+
+        world.advance(29 * DAY_S)
+        make_upkeep(world.app).clean_up()
+        assert world.app.jobs.retry_as_new(job.id).created
+        world.advance(2 * DAY_S)
+        make_upkeep(world.app).clean_up()
+
+        with pytest.raises(SnapshotGoneError):
+            world.app.jobs.retry_as_new(job.id)
 
     def test_outputs_go_after_their_days_and_leave_their_hash(self, world: World) -> None:
         job = world.create()
