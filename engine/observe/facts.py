@@ -24,7 +24,7 @@ _WARNINGS: Final = frozenset(
 #: Facts that somebody must act on.
 _ERRORS: Final = frozenset({"outbox.dead"})
 #: Facts of every job and every round: what a reader wants to see only when searching.
-_DETAILS: Final = ("delivery.", "finish.", "stream.", "usage.")
+_DETAILS: Final = ("delivery.", "finish.", "job.started", "stream.", "usage.")
 
 _log = logging.getLogger("aijobs.facts")
 

@@ -88,7 +88,9 @@ class _Counts:
         )
         self._dispatched = counter("outbox_dispatch", "What became of outbox events.", "outcome")
         self._leases = counter("leases_expired", "Jobs taken back from workers that were lost.")
-        self._fenced = counter("fenced_writes", "Writes refused because a claim was lost.")
+        self._fenced = counter(
+            "fenced_writes", "Claims whose writes were refused: another one came after them."
+        )
         self._tokens = counter(
             "llm_tokens", "Tokens, as providers reported them.", "direction", "model"
         )
@@ -96,24 +98,37 @@ class _Counts:
         self._wait = _seconds(registry, "job_wait_seconds", "From creation to the first claim.")
         self._codes: OrderedDict[str, str] = OrderedDict()
         self._lock = Lock()
+        self._simple = {
+            "job.created": self._created,
+            "job.taken_over": self._leases,
+            "job.fenced": self._fenced,
+        }
+        self._notes: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            "job.started": self._start,
+            "attempt.failed": self._fail,
+            "usage.settled": self._use,
+        }
 
     def note(self, name: str, ids: Mapping[str, Any]) -> None:
         """A :data:`~outbox.base.telemetry.Listener`."""
-        count = ids.get("count", 1)
-        if name == "job.created":
-            self._created.inc(count)
-        elif name == "attempt.failed":
-            self._remember(str(ids.get("job_id")), str(ids.get("code")))
-        elif name in _ENDS:
+        if name in _ENDS:
             self._end(_ENDS[name], ids)
         elif name.startswith("outbox."):
-            self._dispatch(name.removeprefix("outbox."), count)
-        elif name == "job.taken_over":
-            self._leases.inc(count)
-        elif name in ("job.fenced_attempt", "lease.lost", "usage.fenced"):
-            self._fenced.inc(count)
-        elif name == "usage.settled":
-            self._use(ids)
+            self._dispatch(name.removeprefix("outbox."), ids["count"])
+        elif name in self._simple:
+            self._simple[name].inc(ids["count"])
+        elif name in self._notes:
+            self._notes[name](ids)
+
+    def _start(self, ids: Mapping[str, Any]) -> None:
+        for waited_ms in ids["waited_ms"]:
+            self._wait.observe(waited_ms / 1000)
+
+    def _fail(self, ids: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._codes[str(ids.get("job_id"))] = str(ids.get("code"))
+            if len(self._codes) > _REMEMBERED:
+                self._codes.popitem(last=False)
 
     def _end(self, status: str, ids: Mapping[str, Any]) -> None:
         code = ids.get("code") or self._recall(str(ids.get("job_id")))
@@ -121,8 +136,6 @@ class _Counts:
         self._finished.labels(status, family).inc()
         if "run_ms" in ids:
             self._run.observe(ids["run_ms"] / 1000)
-        if "wait_ms" in ids:
-            self._wait.observe(ids["wait_ms"] / 1000)
 
     def _dispatch(self, outcome: str, count: int) -> None:
         if outcome in _DISPATCHED:
@@ -133,12 +146,6 @@ class _Counts:
             self._tokens.labels(direction, str(ids.get("model") or "unknown")).inc(
                 ids.get(f"{direction}_tokens") or 0
             )
-
-    def _remember(self, job_id: str, code: str) -> None:
-        with self._lock:
-            self._codes[job_id] = code
-            if len(self._codes) > _REMEMBERED:
-                self._codes.popitem(last=False)
 
     def _recall(self, job_id: str) -> str | None:
         with self._lock:

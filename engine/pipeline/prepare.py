@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -109,7 +110,18 @@ class Preparer:
                 )  # fmt: skip
             else:
                 self._sort(delivery, answer, queue, result)
+        self._tell_waits(queue, result.claimed)
         return result
+
+    def _tell_waits(self, queue: QueueSpec, claimed: Sequence[Work]) -> None:
+        """How long jobs had waited when they were claimed for the first time; one fact for a batch."""
+        waited = [
+            (work.job.started_at - work.job.created_at) // timedelta(milliseconds=1)
+            for work in claimed
+            if work.claim.start_reason is StartReason.FIRST and work.job.started_at is not None
+        ]
+        if waited:
+            self._telemetry.emit("job.started", len(waited), queue=queue.name, waited_ms=waited)
 
     def _knows(self, delivery: Delivery, result: Prepared) -> bool:
         if self._registry.find(delivery.ticket.job_type) is not None:
@@ -118,15 +130,21 @@ class Preparer:
         result.deferred.append((delivery, UNKNOWN_TYPE_MS))
         return False
 
-    def _sort(self, delivery: Delivery, refusal: Refusal, queue: QueueSpec, result: Prepared) -> None:
+    def _sort(
+        self, delivery: Delivery, refusal: Refusal, queue: QueueSpec, result: Prepared
+    ) -> None:
         self._telemetry.emit(f"delivery.{refusal.value}", job_id=str(delivery.ticket.job_id))
-        if refusal in _NOTHING_TO_DO or (refusal is Refusal.MISSING and delivery.handout >= MISSING_LOOKS):
+        if refusal in _NOTHING_TO_DO or (
+            refusal is Refusal.MISSING and delivery.handout >= MISSING_LOOKS
+        ):
             result.settled.append(delivery)
         elif refusal is Refusal.LEASED:
             # Somebody holds it; should they be lost, their lease ends within this time.
             result.deferred.append((delivery, queue.lease_ms))
         else:
-            result.deferred.append((delivery, MISSING_MS if refusal is Refusal.MISSING else NOT_DUE_MS))
+            result.deferred.append(
+                (delivery, MISSING_MS if refusal is Refusal.MISSING else NOT_DUE_MS)
+            )
 
     # -------------------------------------------------------------- the transaction
 
@@ -134,7 +152,11 @@ class Preparer:
         """Claim, and look again at rows that somebody held: mostly the dispatcher, marking this very delivery."""
         answers, histories = self._claim_once(queue, numbers)
         for pause_s in BUSY_PAUSES_S:
-            busy = {job_id: numbers[job_id] for job_id, answer in answers.items() if answer is Refusal.BUSY}
+            busy = {
+                job_id: numbers[job_id]
+                for job_id, answer in answers.items()
+                if answer is Refusal.BUSY
+            }
             if not busy:
                 break
             time.sleep(pause_s)
@@ -145,15 +167,22 @@ class Preparer:
     def _claim_once(self, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
         try:
             return self._uow.run(
-                lambda conn: self._claim(conn, queue, numbers), landed=lambda conn: self._landed(conn, numbers)
+                lambda conn: self._claim(conn, queue, numbers),
+                landed=lambda conn: self._landed(conn, numbers),
             )
         except _Strange as error:
-            rest = {job_id: number for job_id, number in numbers.items() if job_id not in error.job_ids}
+            rest = {
+                job_id: number for job_id, number in numbers.items() if job_id not in error.job_ids
+            }
             answers, histories = self._claim_once(queue, rest) if rest else ({}, {})
             return {**answers, **dict.fromkeys(error.job_ids, Refusal.MISSING)}, histories
 
-    def _claim(self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
-        answers = self._lifecycle.claim_jobs(conn, numbers, worker=self._worker, lease_ms=queue.lease_ms)
+    def _claim(
+        self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]
+    ) -> _Claimed:
+        answers = self._lifecycle.claim_jobs(
+            conn, numbers, worker=self._worker, lease_ms=queue.lease_ms
+        )
         strange = [
             job_id
             for job_id, answer in answers.items()
@@ -180,9 +209,13 @@ class Preparer:
         return answers, _histories(conn, answers)
 
 
-def _histories(conn: sa.Connection, answers: Mapping[UUID, ClaimedJob | Refusal]) -> dict[UUID, History]:
+def _histories(
+    conn: sa.Connection, answers: Mapping[UUID, ClaimedJob | Refusal]
+) -> dict[UUID, History]:
     """What earlier claims left to know; a first claim, the usual one, has none."""
-    repeated = [id_ for id_, a in answers.items() if isinstance(a, ClaimedJob) and a.claim.lease.epoch > 1]
+    repeated = [
+        id_ for id_, a in answers.items() if isinstance(a, ClaimedJob) and a.claim.lease.epoch > 1
+    ]
     return {job_id: _history(conn, job_id) for job_id in repeated}
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from engine.errors import DispatchDiscarded
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit
 from engine.http.admin.jobs import Reason, shown
@@ -15,13 +16,15 @@ from engine.http.bodies import PLAIN, Body, Instant, Order, Reason255
 from engine.http.edge import Edge
 from engine.http.problem import problem_responses
 from engine.lifecycle.audit import Act
-from engine.upkeep.operations import Operation
+from engine.upkeep.operations import Effect, Operation
 from outbox import queries
 from outbox.events import EventType
 from outbox.states import EventStatus
 from registry.errors import AiJobsError
 
 EventId = Annotated[UUID, Path(description="The event's id.")]
+#: What a discarded event may have done to its job, as a fact.
+_ENDS = {Effect.JOB_FAILED: "job.failed", Effect.JOB_CANCELLED: "job.cancelled"}
 EventState = Literal["pending", "processing", "published", "dead", "obsolete", "discarded"]
 
 
@@ -138,10 +141,18 @@ def _act_routes(router: APIRouter, edge: Edge, operator: Any) -> None:
     ) -> Response:
         """Give a dead event up; the job that depends on it fails with DISPATCH_DISCARDED."""
         try:
-            return shown(_done(operate.discard(event_id, by=who.by, reason=body.reason)))
+            done = operate.discard(event_id, by=who.by, reason=body.reason)
         except AiJobsError as error:
             _refused(who, "outbox.discard", event_id, body.reason, error)
             raise
+        if done.effect in _ENDS:
+            edge.app.telemetry.emit(
+                _ENDS[done.effect],
+                job_id=str(done.job_id),
+                by="operator",
+                code=DispatchDiscarded.code,
+            )
+        return shown(_done(done))
 
 
 def _refused(

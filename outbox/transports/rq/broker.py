@@ -130,7 +130,7 @@ class Broker:
                     return None
                 if time.monotonic() > deadline:
                     raise RedisTimeout("no answer to a blocking command")
-            return connection.read_response()  # type: ignore[no-untyped-call]
+            return connection.read_response()
         except BaseException:
             connection.disconnect()  # type: ignore[no-untyped-call]
             raise

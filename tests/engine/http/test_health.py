@@ -65,6 +65,9 @@ def test_metrics_have_their_names_and_count_what_happens(each_own_world: World) 
     assert before["aijobs_outbox_events"][pending] == 3
     assert after["aijobs_outbox_events"][pending] == 0
     assert after["aijobs_outbox_dispatch_total"][(("outcome", "published"),)] == 3
+    assert before["aijobs_job_wait_seconds_count"][()] == 0
+    assert after["aijobs_job_wait_seconds_count"][()] == 3
+    assert 0 < after["aijobs_job_wait_seconds_sum"][()] < 60
     ended = (("error_class", "none"), ("status", "succeeded"))
     assert after["aijobs_jobs_finished_total"][ended] == 3
     assert before["aijobs_queue_depth"][(("queue", "ai-background"),)] == 0
@@ -79,6 +82,35 @@ def test_failure_is_counted_by_its_family(own_world: World) -> None:
             lambda: read(own_world).get("aijobs_jobs_finished_total", {}).get(failed) == 1,
             interval=0.2,
         )
+
+
+def test_ends_and_beginnings_without_a_worker_are_counted(own_world: World) -> None:
+    first, doomed = own_world.create(), own_world.create()
+    dead = sa.text("UPDATE outbox_event SET status = 'dead' WHERE aggregate_id = :id")
+    own_world.app.uow.run(lambda conn: conn.execute(dead, {"id": doomed.id.bytes}))
+    with own_world.client() as client:
+        client.post(f"/api/ai/jobs/{first.id}/cancel")
+    with own_world.client("boss", "admin") as client:
+        client.post(f"/admin-api/ai/jobs/{first.id}/retry")
+        outbox = "/admin-api/ai/outbox/events"
+        [event] = client.get(outbox, params={"status": "dead"}).json()["items"]
+        client.post(f"{outbox}/{event['id']}/discard", json={"reason": "r"})
+    found = read(own_world)
+
+    assert found["aijobs_jobs_created_total"][()] == 3
+    assert found["aijobs_jobs_finished_total"] == {
+        (("error_class", "none"), ("status", "cancelled")): 1,
+        (("error_class", "dispatch"), ("status", "failed")): 1,
+    }
+
+
+def test_wait_of_a_job_is_counted_once_however_often_it_is_started(own_world: World) -> None:
+    job = own_world.create(payload={"fail_times": 1, "error": "provider"})
+    with Daemons(own_world.app):
+        eventually(lambda: own_world.app.jobs.get(job.id).is_final)
+        eventually(lambda: read(own_world)["aijobs_job_run_seconds_count"][()] >= 1)
+
+    assert read(own_world)["aijobs_job_wait_seconds_count"][()] == 1
 
 
 def test_age_of_what_waits_is_told(own_world: World) -> None:
