@@ -15,6 +15,7 @@ from registry.errors import (
     UnknownProjectorError,
     UnknownQueueError,
 )
+from registry.nearest import did_you_mean
 from registry.queues import DEFAULT_QUEUES, QueueSpec
 
 
@@ -89,7 +90,8 @@ class JobDefinitionRegistry:
         """The definition of a job type or its legacy spelling; raises ``UnknownJobTypeError``."""
         definition = self.find(job_type)
         if definition is None:
-            why = f"{limits.shown(job_type)} has no definition"
+            near = did_you_mean(str(job_type), self._definitions)
+            why = f"{limits.shown(job_type)} has no definition{near}"
             raise UnknownJobTypeError(why, field="job_type", job_type=job_type)
         return definition
 
@@ -119,7 +121,7 @@ class JobDefinitionRegistry:
             return self._queues[name]
         except KeyError:
             have = ", ".join(sorted(self._queues))
-            why = f"{limits.shown(name)} is not configured (configured: {have})"
+            why = f"{limits.shown(name)} is not configured (configured: {have}){did_you_mean(str(name), self._queues)}"
             raise UnknownQueueError(why, field="queue_name") from None
 
     def backoff_ms(self, definition: JobDefinition) -> int:

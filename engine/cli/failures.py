@@ -11,7 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.cli.errors import CliError, Exit, SchemaBehind
+from engine.cli.errors import CliError, Exit, SchemaBehind, UsageMistake
 from engine.cli.output import HELP
 from registry.errors import AiJobsError
 
@@ -162,5 +162,6 @@ def _unexpected(error: BaseException) -> Failure:
 
 
 def show_traceback(error: BaseException) -> None:
-    """For ``-v``."""
-    traceback.print_exception(error, file=sys.stderr)
+    """For ``-v``; where the user's own code failed, theirs and not ours."""
+    theirs = error.__cause__ if isinstance(error, UsageMistake) else None
+    traceback.print_exception(theirs or error, file=sys.stderr)

@@ -20,8 +20,8 @@ _KINDS: Final[tuple[tuple[bytes, str, str], ...]] = (
 )
 
 
-def read_text(name: str, *, limit: int) -> str:
-    """The text of a file, ``-`` for standard input; ``limit`` in bytes.
+def read_text(name: str, *, limit: int, characters: int | None = None) -> str:
+    """The text of a file, ``-`` for standard input; ``limit`` in bytes, or in ``characters`` where that is told.
 
     Raises :class:`UsageMistake` for a file that is missing, a folder, not readable, larger than the limit,
     binary, not UTF-8, or without anything visible.
@@ -29,14 +29,25 @@ def read_text(name: str, *, limit: int) -> str:
     if not name:
         raise UsageMistake("the name of a file is empty")
     shown = "standard input" if name == "-" else name
+    if characters is not None:
+        # UTF-8 takes at most four bytes for one
+        limit = min(limit, 4 * characters)
     content = _read(name, shown, limit)
     if len(content) > limit:
-        fix = "split it, or raise AIJOBS_PAYLOAD_LIMIT_BYTES"
-        raise UsageMistake(f"{shown}: is larger than {limit:,} bytes", fix=fix)
+        raise _too_large(shown, limit, characters)
     text = _decoded(content, shown)
+    if characters is not None and len(text) > characters:
+        raise _too_large(shown, limit, characters)
     if not text.strip():
         raise UsageMistake(f"{shown}: is empty")
     return text
+
+
+def _too_large(shown: str, limit: int, characters: int | None) -> UsageMistake:
+    if characters is not None:
+        return UsageMistake(f"{shown}: has more than {characters:,} characters", fix="split it into chapters")
+    fix = "split it, or raise AIJOBS_PAYLOAD_LIMIT_BYTES"
+    return UsageMistake(f"{shown}: is larger than {limit:,} bytes", fix=fix)
 
 
 def read_payload(argument: str, *, limit: int) -> str:

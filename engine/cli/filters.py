@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from enum import StrEnum
+from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
@@ -12,6 +13,9 @@ from engine.cli.session import Session
 from engine.cli.values import instant, target
 from engine.lifecycle.views import JobFilter
 from registry.job import LifecycleStatus
+from registry.nearest import did_you_mean
+
+E = TypeVar("E", bound=StrEnum)
 
 Status: TypeAlias = Annotated[
     list[str] | None,
@@ -44,6 +48,7 @@ def job_filter(
 ) -> JobFilter:
     """The filter of these options; relative times count from the database's now."""
     app = session.database_app
+    _tell_slips(session, job_type, queue)
     now = app.uow.read(app.clock.read) if since or until else None
     kind, key = target(about) if about else (None, None)
     return JobFilter(
@@ -60,9 +65,31 @@ def job_filter(
     )
 
 
+def _tell_slips(session: Session, job_type: str | None, queue: str | None) -> None:
+    """A name that is not registered here may still be one of older jobs, so it is only a warning."""
+    registry = session.app.registry
+    if job_type and registry.find(job_type) is None:
+        near = did_you_mean(job_type, registry.types())
+        session.out.warn(f"--type: no job type {job_type!r} is registered{near}")
+    warn_of_queue(session, queue)
+
+
+def warn_of_queue(session: Session, queue: str | None, *others: str) -> None:
+    """Warn of a ``--queue`` that is neither configured nor one of ``others``."""
+    known = [*(spec.name for spec in session.app.registry.queues), *others]
+    if queue and queue not in known:
+        session.out.warn(f"--queue: no queue {queue!r} is configured{did_you_mean(queue, known)}")
+
+
 def _status(word: str) -> LifecycleStatus:
+    return word_of(LifecycleStatus, word, name="--status")
+
+
+def word_of(kind: type[E], word: str, *, name: str) -> E:
+    """One of a fixed set of words. Raises :class:`UsageMistake`, which names them and the nearest."""
     try:
-        return LifecycleStatus(word)
+        return kind(word)
     except ValueError:
-        known = ", ".join(LifecycleStatus)
-        raise UsageMistake(f"--status: {word!r} is not one of {known}") from None
+        known = [str(member.value) for member in kind]
+        near = did_you_mean(word, known)
+        raise UsageMistake(f"{name}: {word!r} is not one of {', '.join(known)}{near}") from None

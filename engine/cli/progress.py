@@ -1,22 +1,23 @@
-"""What a person sees while jobs run: a bar per job on a terminal, a line per change elsewhere."""
+"""What a person sees while jobs run: a bar per job on a terminal, elsewhere little; and why one does not move."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 from uuid import UUID
 
 from engine.app import AiJobApp
-from engine.cli.output import Output, one_line
+from engine.cli.output import Output, clean, one_line
 from engine.lifecycle import views
+from engine.lifecycle.circumstances import Explanation, Why
 from registry.job import JobView, LifecycleStatus
 
 #: How often rows are looked at, in seconds; the pause grows to the second figure.
 _SHORTEST_S: Final = 0.05
 _LONGEST_S: Final = 0.5
-#: A job that does not change is mentioned again after this many seconds where there are no bars.
-_REMIND_S: Final = 10.0
+#: A job that nobody works on is explained when it has not moved for this many seconds.
+STILL_S: Final = 3.0
 #: Columns of a terminal from which on there are bars.
 _ROOM_FOR_BARS: Final = 60
 #: More bars than this are summed up in one.
@@ -26,10 +27,25 @@ _MOST_BARS: Final = 12
 class Watch:
     """Shows jobs on standard error while it is open. ``names`` are what the jobs are called."""
 
-    def __init__(self, out: Output, names: Mapping[UUID, str]) -> None:
+    def __init__(
+        self,
+        out: Output,
+        names: Mapping[UUID, str],
+        *,
+        why: Callable[[UUID], Explanation] | None = None,
+        tell_ends: bool = False,
+    ) -> None:
+        """``why`` explains a job that does not move; each reason is told once.
+
+        Without a terminal nothing else is told, but the end of each job where ``tell_ends`` is set.
+        """
         self._out = out
         self._names = dict(names)
-        self._seen: dict[UUID, tuple[str, float]] = {}
+        self._why = why
+        self._tells_ends = tell_ends
+        self._ended: set[UUID] = set()
+        self._seen: dict[UUID, tuple[object, float]] = {}
+        self._reasons: set[Why] = set()
         self._bars: Any = None
         self._tasks: dict[UUID, Any] = {}
 
@@ -46,9 +62,10 @@ class Watch:
         """Show the present state of jobs."""
         if self._bars is not None:
             self._move_bars(jobs)
-        elif not self._out.quiet:
-            for job in jobs.values():
-                self._say(job)
+        elif self._tells_ends:
+            self._tell_ends(jobs)
+        if self._why is not None and not self._out.quiet:
+            self._explain(jobs.values(), self._why)
 
     # -------------------------------------------------------------- bars
 
@@ -97,13 +114,47 @@ class Watch:
 
     # -------------------------------------------------------------- lines
 
-    def _say(self, job: JobView) -> None:
-        state, now = _state(job), time.monotonic()
-        before, since = self._seen.get(job.id, ("", now))
-        if state == before and now - since < _REMIND_S:
+    def _tell_ends(self, jobs: Mapping[UUID, JobView]) -> None:
+        for job in jobs.values():
+            if job.is_final and job.id not in self._ended:
+                self._ended.add(job.id)
+                self._say(job, _state(job))
+
+    def _explain(self, jobs: Iterable[JobView], why: Callable[[UUID], Explanation]) -> None:
+        """Say why the first job that stands still does so; the others most likely wait for the same."""
+        still = [job for job in jobs if self._stands_still(job)]
+        if not still:
             return
-        self._seen[job.id] = (state, now)
-        self._out.say(f"{self._names.get(job.id, job.id)}: {state}")
+        told = why(still[0].id)
+        if told.code in self._reasons or (told.code in _MOVING and not told.needs_person):
+            return
+        self._reasons.add(told.code)
+        rest = f" (and {len(still) - 1} more)" if len(still) > 1 else ""
+        help_ = f"; {told.command}" if told.command else ""
+        self._say(still[0], f"{told.sentence}{help_}{rest}")
+
+    def _stands_still(self, job: JobView) -> bool:
+        """Whether nobody holds the job, and nothing of it has changed for a while."""
+        state, now = (job.lifecycle_status, job.wait_kind, job.epoch, job.delivery_no), time.monotonic()
+        before, since = self._seen.get(job.id, (None, now))
+        if state != before:
+            self._seen[job.id] = (state, now)
+            return False
+        return not job.is_final and job.lock_until is None and now - since >= STILL_S
+
+    def _say(self, job: JobView, text: str) -> None:
+        line = f"{self._names.get(job.id, job.id)}: {text}"
+        if self._bars is not None:
+            # Above the bars, which would else be drawn over it
+            self._bars.console.print(clean(line), soft_wrap=True, markup=False, highlight=False)
+        else:
+            self._out.say(line)
+
+
+#: Answers that only say that it is about to move.
+_MOVING: Final = frozenset(
+    {Why.OUTBOX_WAITING, Why.OUTBOX_CLAIMED, Why.LEASE_LIVE, Why.SUCCEEDED, Why.FAILED, Why.CANCELLED}
+)
 
 
 def shortened(name: str, longest: int) -> str:

@@ -17,11 +17,15 @@ _OBJECT = 'it must be a JSON object such as {"value": 1}'
 
 
 def duration_ms(text: str, *, name: str = "duration") -> int:
-    """``500ms``, ``30s``, ``5m``, ``2h``, ``1d``, or a number of seconds, as ms."""
+    """``500ms``, ``30s``, ``5m``, ``2h`` or ``1d`` as ms; without a unit only 0 is one."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise UsageMistake(f"{name}: {text!r} is not a duration", fix="write it like 500ms, 30s, 5m or 2h")
-    ms = round(float(found[1]) * _UNITS_MS[found[2] or "s"])
+    number, unit = float(found[1]), found[2]
+    if unit is None and number:
+        fix = f"{found[1]}s for seconds, {found[1]}m for minutes"
+        raise UsageMistake(f"{name}: {text!r} has no unit", fix=fix)
+    ms = round(number * _UNITS_MS[unit or "s"])
     if ms > _LONGEST_MS:
         raise UsageMistake(f"{name}: {text!r} is longer than a year")
     return ms

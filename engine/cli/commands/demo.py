@@ -23,7 +23,7 @@ import typer
 from engine.app import AiJobApp
 from engine.cli import rendering
 from engine.cli.demo_place import Place, demo_place
-from engine.cli.errors import Exit, UsageMistake
+from engine.cli.errors import Exit
 from engine.cli.files import read_text, unique
 from engine.cli.nouns import single
 from engine.cli.progress import Watch, wait_for
@@ -104,13 +104,8 @@ def _sources(names: Sequence[str], *, settings_limit: int) -> list[Source]:
 
 
 def _source(name: str, limit: int) -> Source:
-    text = read_text(name, limit=limit)
-    shown = "standard input" if name == "-" else name
-    if len(text) > SOURCE_CHARS:
-        raise UsageMistake(
-            f"{shown}: has {len(text):,} characters, the limit is {SOURCE_CHARS:,}", fix="split it into chapters"
-        )
-    return Source(shown, text)
+    text = read_text(name, limit=limit, characters=SOURCE_CHARS)
+    return Source("standard input" if name == "-" else name, text)
 
 
 # ------------------------------------------------------------------ the path
@@ -193,7 +188,7 @@ def _watch(
         job_id: f"{_TITLES[kind]}: {source.name}"
         for job_id, (source, kind) in zip(made, ((s, k) for s in sources for k in _KINDS), strict=True)
     }
-    with Watch(session.out, names) as watch:
+    with Watch(session.out, names, tell_ends=True) as watch:
         wait_for(app, made, watch, until=ended)
 
 

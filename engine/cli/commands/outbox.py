@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from engine.cli.errors import Exit, UsageMistake
+from engine.cli.filters import warn_of_queue, word_of
 from engine.cli.inspecting import me
 from engine.cli.nouns import noun
 from engine.cli.session import Session
@@ -18,7 +19,7 @@ from engine.lifecycle.documents import document
 from engine.upkeep.errors import OutboxEventNotFound, OutboxEventState
 from engine.upkeep.operations import Operation
 from outbox import queries
-from outbox.events import EventType
+from outbox.events import SUBSCRIBER_QUEUE, EventType
 from outbox.states import EventStatus
 
 command = noun("Events on their way out of the database; dead ones wait for a person.")
@@ -67,10 +68,12 @@ def list_(
     """List events, newest first."""
     session: Session = ctx.obj
     app = session.database_app
+    wanted = None if status is None else word_of(EventStatus, status, name="--status")
+    warn_of_queue(session, queue, SUBSCRIBER_QUEUE)
     first = None if before is None else identity(before, name="event id")
     events, now = app.uow.read(
         lambda conn: (
-            queries.page(conn, status=_status(status), queue_name=queue, before=first, limit=limit),
+            queries.page(conn, status=wanted, queue_name=queue, before=first, limit=limit),
             app.clock.read(conn),
         )
     )
@@ -90,14 +93,6 @@ def list_(
             session.out.say(f"older ones: --before {events[-1].id}")
 
     session.out.show({"events": [document(event) for event in events]}, text)
-
-
-def _status(word: str | None) -> EventStatus | None:
-    try:
-        return None if word is None else EventStatus(word)
-    except ValueError:
-        known = ", ".join(EventStatus)
-        raise UsageMistake(f"--status: {word!r} is not one of {known}") from None
 
 
 @command.command(epilog="Example: aijobs outbox show EVENT")

@@ -39,9 +39,9 @@ class Study:
 
 
 def study(text: str, title: str | None = None) -> Study:
-    """Read a text. Raises :class:`SourceTextUnusable` where it holds no word and no number."""
+    """Read a text. Raises :class:`SourceTextUnusable` where it holds no word: numbers alone say nothing."""
     blocks = read_blocks(text)
-    if not blocks:
+    if not any(char.isalpha() for block in blocks for char in block.text):
         raise SourceTextUnusable("The text holds no words.")
     sentences = read_sentences(blocks)
     reading = reading_of(" ".join(block.text for block in blocks[:400]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.cli.conftest import Run
+from tests.engine.cli.conftest import Run, Start
 
 OWN = """
 from pydantic import BaseModel
@@ -76,14 +76,18 @@ def test_an_application_is_named_by_the_environment(
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ("nowhere", "module:attribute"),
-        ("nowhere:", "module:attribute"),
-        ("their/jobs.py:app", "module:attribute"),
+        (":app", "module:attribute"),
+        ("nowhere:", "did you mean --app nowhere:app?"),
         ("no_such_module:app", "no module 'no_such_module'"),
         ("{m}.sub:app", "no module"),
         ("{m}:ap", "has no 'ap'; it has {m}:app"),
-        ("{m}:nothing", "is a int, not an AiJobApp; it has {m}:app"),
-        ("{m}:Name", "failed"),
+        ("{m}:nothing", "is of type int, not an AiJobApp; it has {m}:app"),
+        ("{m}:Name", "is a class, not an AiJobApp; it has {m}:app"),
+        ("{m}.py", "did you mean --app {m}:app?"),
+        ("./{m}.py", "did you mean --app {m}:app?"),
+        ("their/jobs.py:main", "did you mean --app their.jobs:main?"),
+        ("{m}", "did you mean --app {m}:app?"),
+        ("{m}s:app", "did you mean '{m}'?"),
     ],
 )
 def test_a_name_that_leads_to_no_application_is_explained(
@@ -118,6 +122,19 @@ def test_an_application_that_cannot_be_imported_is_told_with_the_place(
     [line] = done.err.splitlines()
     assert says in line
     assert f"importing {name} failed" in line
+
+
+def test_the_traceback_of_an_application_begins_in_the_application(
+    folder: Path, program: Start
+) -> None:
+    (folder / "broken_jobs.py").write_text("def fail():\n    return 1 / 0\n\nfail()\n")
+
+    told = program("types", "list", "--app", "broken_jobs:app", "-v")
+
+    assert told.wait(60) == 2
+    assert "ZeroDivisionError: division by zero" in told.output
+    assert f"{folder}/broken_jobs.py:2" in told.output.splitlines()[-1]
+    assert "importlib" not in told.output
 
 
 def test_a_wrong_definition_is_told_by_its_field(aijobs: Run, module: Write) -> None:

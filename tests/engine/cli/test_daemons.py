@@ -301,6 +301,8 @@ def test_a_redis_that_is_away_is_told_once_and_its_return_once(
         (["nosuch"], "nosuch"),
         (["-c", "0"], "--concurrency"),
         (["-c", "ai-background=x"], "--concurrency"),
+        (["-c", "ai-backgroud=2"], "did you mean 'ai-background'?"),
+        (["ai-backgroud"], "did you mean 'ai-background'?"),
         (["--grace", "soon"], "--grace"),
         (["--name", "two words"], "--name"),
         (["--log-level", "loud"], "--log-level"),

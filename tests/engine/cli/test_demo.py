@@ -121,8 +121,8 @@ def test_a_text_may_come_by_standard_input(aijobs: Run, folder: Path) -> None:
         (b"", "is empty"),
         (b"\0\1", "is binary"),
         (b"caf\xe9", "is not UTF-8"),
-        (b"x" * 200_001, "the limit is 200,000"),
-        (b"x" * 1_048_577, "is larger than"),
+        (b"x" * 200_001, "has more than 200,000 characters; split it into chapters"),
+        (b"x" * 2_000_000, "has more than 200,000 characters; split it into chapters"),
     ],
 )
 def test_one_text_that_cannot_be_used_stops_the_demo_before_anything_is_written(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -205,6 +207,25 @@ def test_pages_follow_each_other_without_gap_or_repetition(aijobs: Run, database
     assert seen == sorted(made, reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("jobs", "list", "--status", "suceeded"), "did you mean 'succeeded'?"),
+        (("jobs", "list", "--type", "quizz_generation"), "did you mean 'quiz_generation'?"),
+        (("jobs", "list", "--queue", "ai-backgroud"), "did you mean 'ai-background'?"),
+        (("jobs", "create", "sinthetic", "--input", "{}"), "did you mean 'synthetic'?"),
+        (("types", "show", "flashcards_generation"), "did you mean 'flashcard_generation'?"),
+        (("outbox", "list", "--status", "dread"), "did you mean 'dead'?"),
+        (("outbox", "list", "--queue", "@event"), "did you mean '@events'?"),
+        (("queues", "pause", "ai-interaktive", "--reason", "x"), "did you mean 'ai-interactive'?"),
+    ],
+)
+def test_a_slip_in_a_name_is_answered_with_the_right_one(
+    aijobs: Run, database: str, words: tuple[str, ...], says: str
+) -> None:
+    assert says in aijobs(*words).err.splitlines()[0]
+
+
 @pytest.mark.parametrize("options", [["--status", "done"], ["--since", "2026-05-01"], ["--target", "x"]])
 def test_a_wrong_filter_is_told(aijobs: Run, database: str, options: list[str]) -> None:
     assert aijobs("jobs", "list", *options).code == 2
@@ -283,6 +304,36 @@ def test_the_first_of_several_ends_the_wait_when_asked(aijobs: Run, database: st
 
     assert aijobs("jobs", "wait", waiting, ended, "--any").code == 0
     assert aijobs("jobs", "wait", waiting, ended, "--timeout", "10ms").code == 6
+
+
+def test_waiting_in_a_pipe_says_once_why_nothing_moves_and_nothing_else(
+    aijobs: Run, database: str, here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.cli.progress.STILL_S", 0.2)
+    job_ids = [create(aijobs), create(aijobs)]
+    for job_id in job_ids:
+        event = here.deliveries(UUID(job_id))[0]
+        here.change("outbox_event", {"id": event.id}, available_at=event.available_at - timedelta(minutes=1))
+
+    done = aijobs("jobs", "wait", *job_ids, "--timeout", "1s")
+
+    told, over = done.err.splitlines()
+    assert "no dispatcher is running" in told
+    assert "(and 1 more)" in told
+    assert over.startswith("time is up; 2 of 2 jobs go on")
+
+
+def test_waiting_for_a_job_that_runs_says_nothing_in_a_pipe(
+    aijobs: Run, database: str, here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.cli.progress.STILL_S", 0.0)
+    job_id = create(aijobs)
+    here.claim(UUID(job_id))
+
+    done = aijobs("jobs", "wait", job_id, "--timeout", "200ms")
+
+    [over] = done.err.splitlines()
+    assert over.startswith("time is up")
 
 
 # -- cancel and retry ----------------------------------------------------------------------------

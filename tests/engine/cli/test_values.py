@@ -15,7 +15,7 @@ NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("500ms", 500), ("30s", 30_000), ("30", 30_000), ("1.5s", 1_500), ("5m", 300_000), ("2h", 7_200_000),
+    [("500ms", 500), ("30s", 30_000), ("0", 0), ("1.5s", 1_500), ("5m", 300_000), ("2h", 7_200_000),
      (" 1d ", 86_400_000), ("0s", 0)],
 )  # fmt: skip
 def test_durations(text: str, ms: int) -> None:
@@ -26,6 +26,14 @@ def test_durations(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageMistake):
         duration_ms(text)
+
+
+@pytest.mark.parametrize("text", ["5", "1.5", " 30 "])
+def test_a_duration_without_a_unit_is_refused_with_the_ways_to_write_it(text: str) -> None:
+    with pytest.raises(UsageMistake, match=r"--in: .* has no unit") as caught:
+        duration_ms(text, name="--in")
+
+    assert f"{text.strip()}s for seconds" in (caught.value.fix or "")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,8 @@ def finish(session: Session, jobs: Sequence[JobView], *, timeout_s: float | None
     """Wait for ``jobs``, print what became of them, and return the exit code."""
     app, out = session.app, session.out
     until = (lambda seen: any(job.is_final for job in seen.values())) if any_ else None
-    with Watch(out, {job.id: f"{job.job_type} {job.id}" for job in jobs}) as watch:
+    names = {job.id: f"{job.job_type} {job.id}" for job in jobs}
+    with Watch(out, names, why=app.inspector.explain) as watch:
         seen, done = wait_for(app, [job.id for job in jobs], watch, timeout_s=timeout_s, until=until)
     ended = [seen[job.id] for job in jobs if seen[job.id].is_final]
     documents = [

@@ -51,7 +51,6 @@ Sauerstoff abgeben. Johann Wolfgang von Goethe wurde 1749 in Frankfurt geboren.
 ODD = {
     "one word": "Photosynthesis",
     "one letter": "a",
-    "number": "42",
     "two words": "hello world",
     "short sentence": "Water boils.",
     "emoji between": "I ❤️ 🐍. The snake 🐍 eats mice 🐭 every day in the green garden.",
