@@ -24,6 +24,7 @@ from outbox.transports.conformance.words import (
     make_ticket,
 )
 from outbox.transports.rq import RqTransport
+from tests.support.peek import everything
 
 MARKER = "the user's secret text"
 
@@ -118,10 +119,10 @@ class TestKnownFailures(Conversation):
         self.put(rq_transport, ticket, make_ticket(job_type=MARKER))
         self.beat(rq_transport, self.claim_one(rq_transport))
 
-        everything = b"".join(dump(redis_client, key) for key in redis_client.scan_iter())
+        stored = everything(redis_client)
 
-        assert ticket.job_id.hex.encode() in everything
-        assert MARKER.encode() not in everything
+        assert ticket.job_id.hex.encode() in stored
+        assert MARKER.encode() not in stored
         assert MARKER not in caplog.text
 
     def test_tr_14_what_is_stored_is_json(
@@ -169,19 +170,3 @@ class TestKnownFailures(Conversation):
         [delivery] = rq_transport.claim(QUEUE, 1, "background-worker", LEASE_MS)
 
         assert delivery.ticket == background
-
-
-def dump(client: redis.Redis, key: bytes) -> bytes:
-    """Everything a key says, in one text."""
-    kind = client.type(key)
-    if kind == b"hash":
-        parts = [part for pair in client.hgetall(key).items() for part in pair]
-    elif kind == b"list":
-        parts = client.lrange(key, 0, -1)
-    elif kind == b"zset":
-        parts = client.zrange(key, 0, -1)
-    elif kind == b"set":
-        parts = list(client.smembers(key))
-    else:
-        parts = [client.get(key) or b""]
-    return b"\n".join([key, *parts])
