@@ -28,7 +28,7 @@ class ProbeServer:
     def __init__(
         self,
         *,
-        ready: Ready,
+        ready: Ready | None = None,
         metrics: Callable[[], tuple[str, bytes]] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -36,8 +36,9 @@ class ProbeServer:
         """Listens at once, on any free port with 0. ``metrics`` gives content type and text. Raises ``OSError``."""
         self._answers: dict[str, Callable[[], tuple[int, str, bytes]]] = {
             "/livez": lambda: _json(200, {"status": "alive"}),
-            "/readyz": lambda: _json(*ready()),
         }
+        if ready is not None:
+            self._answers["/readyz"] = lambda: _json(*ready())
         if metrics is not None:
             self._answers["/metrics"] = lambda: (200, *metrics())
         self._server = ThreadingHTTPServer((host, port), self._handler())

@@ -5,6 +5,7 @@ Redis is told and never decides: creating jobs goes on without it (design 1).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from registry.errors import AiJobsError
 
 #: An answer is good for this long, in seconds: probes come often, from many sides.
 _GOOD_S: Final = 1.0
+#: How long a loop may take for a round, beside its pause, before it counts as stuck; in seconds.
+SILENT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,33 @@ class Progress:
     def rest(self, loop: str) -> None:
         """``loop`` has nothing to do for now."""
         self._marks.pop(loop, None)
+
+    def watched(
+        self, loop: str, round_: Callable[[], bool], *, interval_ms: int, silent_s: float = SILENT_S
+    ) -> Callable[[], bool]:
+        """``round_`` of a loop that turns every ``interval_ms``, noted whenever it has come to its end.
+
+        Also when Redis was away: that is waited for, and decides nothing. Another error is no progress.
+        """
+        within_s = interval_ms / 1000 + silent_s
+        self.mark(loop, within_s=within_s)
+
+        def turn() -> bool:
+            try:
+                more = round_()
+            except TransportError:
+                self.mark(loop, within_s=within_s)
+                raise
+            self.mark(loop, within_s=within_s)
+            return more
+
+        return turn
+
+    async def beat(self, loop: str) -> None:
+        """Note that the event loop turns, as a task of its own: a handler that blocks it keeps everybody waiting."""
+        while True:
+            self.mark(loop, within_s=SILENT_S)
+            await asyncio.sleep(SILENT_S / 30)
 
     def stalled(self) -> list[str]:
         """Loops that are overdue."""

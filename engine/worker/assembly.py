@@ -12,6 +12,7 @@ from engine.errors import SettingsError
 from engine.idempotency.store import IdempotencyStore
 from engine.lifecycle.lease import Lease
 from engine.lifecycle.queues import QueueControlRepository
+from engine.observe.readiness import Progress
 from engine.pipeline.batcher import Batcher
 from engine.pipeline.context import JobContext
 from engine.pipeline.engine import AiJobExecutionEngine, EngineOptions
@@ -98,11 +99,13 @@ def make_worker(
     name: str | None = None,
     grace_ms: int | None = None,
     transport: Transport | None = None,
+    progress: Progress | None = None,
 ) -> WorkerProcess:
     """A worker for ``queues`` (all of them by default).
 
     ``concurrency`` is one number for every queue, or one per name; otherwise each queue's own. ``transport``
-    brings its tickets, where that is not the app's. Raises :class:`SettingsError` for an unknown queue.
+    brings its tickets, where that is not the app's; ``progress`` is told of its rounds. Raises
+    :class:`SettingsError` for an unknown queue.
     """
     app.start()
     transport = transport or app.transport
@@ -156,6 +159,7 @@ def make_worker(
         upkeep_ms=app.settings.upkeep.interval_ms,
         db_threads=settings.db_threads,
         grace_ms=settings.grace_ms if grace_ms is None else grace_ms,
+        progress=progress,
     )
 
 
@@ -265,8 +269,10 @@ def _dispatch_options(app: AiJobApp) -> DispatchOptions:
     )  # fmt: skip
 
 
-def make_dispatcher(app: AiJobApp, *, name: str | None = None, upkeep: bool = True) -> DispatcherProcess:
-    """A dispatcher process, with upkeep unless told otherwise."""
+def make_dispatcher(
+    app: AiJobApp, *, name: str | None = None, upkeep: bool = True, progress: Progress | None = None
+) -> DispatcherProcess:
+    """A dispatcher process, with upkeep unless told otherwise; ``progress`` is told of its rounds."""
     app.start()
     name = name or process_name("dispatcher")
     subscribers = SubscriberDelivery(
@@ -283,5 +289,6 @@ def make_dispatcher(app: AiJobApp, *, name: str | None = None, upkeep: bool = Tr
         upkeep_ms=app.settings.upkeep.interval_ms,
         # SQLite has one writer: a second round would only wait for the first.
         parallel=1 if app.database.dialect.name == "sqlite" else app.settings.dispatcher.parallel,
+        progress=progress,
     )
 

@@ -6,7 +6,9 @@ import logging
 import threading
 
 from engine.intake.wake import DISPATCHER_CHANNEL
+from engine.observe.readiness import Progress
 from engine.upkeep.upkeep import Upkeep
+from engine.worker.loops import watched_loop
 from outbox.base.heap import settle_heap
 from outbox.base.loop import Loop
 from outbox.dispatcher import OutboxDispatcher
@@ -34,22 +36,24 @@ class DispatcherProcess:
         poll_ms: int,
         upkeep_ms: int,
         parallel: int = 1,
+        progress: Progress | None = None,
     ) -> None:
-        """``parallel``: rounds at a time while there is a backlog."""
+        """``parallel``: rounds at a time while there is a backlog; ``progress`` is told of every round."""
         self.name = name
+        progress = progress or Progress()
         self._transport = transport
         self._dispatcher = dispatcher
         self._stopped = threading.Event()
         self._backlog = threading.Event()
-        self._loops = [Loop("dispatch", self._dispatch, interval_ms=poll_ms, idle=self._wait_for_hint)]
+        self._loops = [watched_loop(progress, "dispatch", self._dispatch, poll_ms, self._wait_for_hint)]
         self._loops += [
-            Loop(f"dispatch-{number}", self._help, interval_ms=poll_ms, idle=self._wait_for_backlog)
+            watched_loop(progress, f"dispatch-{number}", self._help, poll_ms, self._wait_for_backlog)
             for number in range(2, parallel + 1)
         ]
         if subscribers is not None:
-            self._loops.append(Loop("subscribers", subscribers.run_once, interval_ms=poll_ms))
+            self._loops.append(watched_loop(progress, "subscribers", subscribers.run_once, poll_ms))
         if upkeep is not None:
-            self._loops.append(Loop("upkeep", upkeep.run_once, interval_ms=upkeep_ms))
+            self._loops.append(watched_loop(progress, "dispatcher-upkeep", upkeep.run_once, upkeep_ms))
         self._presence = Loop("presence", self._be_present, interval_ms=PRESENCE_EVERY_MS)
         self._registered = False
 

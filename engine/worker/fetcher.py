@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 
+from engine.observe.readiness import SILENT_S, Progress
 from engine.pipeline.prepare import Prepared, Preparer
 from engine.pipeline.work import Work
 from engine.worker.pauses import Pauses
@@ -30,6 +31,19 @@ BURST_FAILURES = 5
 PAUSED_S = 1.0
 
 
+class Slot:
+    """A slot is freed once: when the handler has returned, or when the job has ended otherwise."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher: Fetcher | None = fetcher
+
+    def free(self) -> None:
+        """Give it back, if it was not given back before."""
+        if self._fetcher is not None:
+            self._fetcher.release()
+            self._fetcher = None
+
+
 class Fetcher:
     """Claims work for one queue and hands it to ``start``; lives on the event loop."""
 
@@ -47,8 +61,11 @@ class Fetcher:
         busy: Callable[[], bool],
         telemetry: Telemetry,
         worker: str,
+        progress: Progress | None = None,
     ) -> None:
         """``thread`` is this fetcher's own; ``busy`` says that finished work is piling up."""
+        self._progress = progress or Progress()
+        self._loop = f"fetch {queue.name}"
         self.queue = queue
         self.concurrency = concurrency
         self._free = concurrency
@@ -79,8 +96,10 @@ class Fetcher:
         """Fetch until stopped; with ``burst`` until the queue is empty, or paused, and nothing of it runs."""
         while not self._stopping:
             if self._free <= 0 or self._busy():
+                self._progress.rest(self._loop)
                 await self._pause(0.05 if self._busy() else None)
                 continue
+            self._progress.mark(self._loop, within_s=SILENT_S)
             found = await self._fetch(burst)
             if burst and not found and self._free == self.concurrency and not await self._more():
                 return

@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from engine.lifecycle.lease import Lease
+from engine.observe.readiness import Progress
 from engine.observe.tracing import processing
 from engine.pipeline.batcher import Batcher
 from engine.pipeline.complete import SETTLEMENTS
@@ -31,7 +32,8 @@ from engine.pipeline.prepare import Preparer
 from engine.pipeline.work import Abort, Work
 from engine.upkeep.upkeep import Upkeep
 from engine.worker.eventloop import run_to_end
-from engine.worker.fetcher import Fetcher
+from engine.worker.fetcher import Fetcher, Slot
+from engine.worker.loops import watched_loop
 from engine.worker.pauses import Pauses
 from engine.worker.tickets import Tickets
 from outbox.base.heap import settle_heap
@@ -73,9 +75,11 @@ class WorkerProcess:
         upkeep_ms: int,
         db_threads: int,
         grace_ms: int,
+        progress: Progress | None = None,
     ) -> None:
-        """``queues`` maps each queue to its concurrency in this process."""
+        """``queues`` maps each queue to its concurrency in this process; ``progress`` is told of every round."""
         self.name = name
+        self._progress = progress or Progress()
         self._queues = dict(queues)
         self._transport = transport
         self._pauses = pauses
@@ -149,11 +153,13 @@ class WorkerProcess:
             worker=self.name, running=lambda: list(self._running.values()), stop=self._trip
         )
         loops = self._start_loops(heartbeat)
+        beating = asyncio.create_task(self._progress.beat("events"))
         try:
             await self._fetch_until_stopped(fetchers, burst)
             await self._drain()
             await settling.drain()
         finally:
+            beating.cancel()
             for loop in loops:
                 loop.stop()
             await asyncio.to_thread(self._end_loops, loops)
@@ -234,6 +240,7 @@ class WorkerProcess:
             busy=lambda: engine.finishing > MAX_FINISHING,
             telemetry=self._telemetry,
             worker=self.name,
+            progress=self._progress,
         )
         return fetcher
 
@@ -244,7 +251,7 @@ class WorkerProcess:
         fetcher: Fetcher,
         work: Work,
     ) -> None:
-        slot = _Slot(fetcher)
+        slot = Slot(fetcher)
         self._hold(work)
         try:
             with processing(work.job, _traceparent(work), attempt_no=work.claim.attempt_no):
@@ -279,13 +286,14 @@ class WorkerProcess:
 
     def _start_loops(self, heartbeat: Heartbeat) -> list[Loop]:
         interval = min(queue.heartbeat_ms for queue in self._queues)
-        loops = [
-            Loop("heartbeat", heartbeat.run_once, interval_ms=interval),
-            Loop("watch", heartbeat.watch, interval_ms=WATCH_MS),
+        rounds: list[tuple[str, Callable[[], bool], int]] = [
+            ("heartbeat", heartbeat.run_once, interval),
+            ("watch", heartbeat.watch, WATCH_MS),
             # Also what brings deferred deliveries back, whose waits begin at a second.
-            Loop("recovery", self._recover, interval_ms=RECOVERY_MS),
-            Loop("upkeep", self._upkeep.run_once, interval_ms=self._upkeep_ms),
+            ("recovery", self._recover, RECOVERY_MS),
+            ("upkeep", self._upkeep.run_once, self._upkeep_ms),
         ]
+        loops = [watched_loop(self._progress, *parts) for parts in rounds]
         for loop in loops:
             loop.start()
         return loops
@@ -331,15 +339,3 @@ class WorkerProcess:
 
 def _traceparent(work: Work) -> str | None:
     return None if work.delivery is None else work.delivery.ticket.traceparent
-
-
-class _Slot:
-    """A slot is freed once: when the handler has returned, or when the job has ended otherwise."""
-
-    def __init__(self, fetcher: Fetcher) -> None:
-        self._fetcher: Fetcher | None = fetcher
-
-    def free(self) -> None:
-        if self._fetcher is not None:
-            self._fetcher.release()
-            self._fetcher = None

@@ -11,8 +11,10 @@ from engine.cli import daemon
 from engine.cli.commands.worker import Name
 from engine.cli.errors import Exit
 from engine.cli.nouns import single
+from engine.cli.probes import MetricsPort, ProbeHost, ProbePort, probes
 from engine.cli.session import Session
 from engine.cli.values import duration_ms
+from engine.observe.readiness import Progress
 from engine.worker.assembly import make_dispatcher
 
 command = single()
@@ -40,6 +42,9 @@ def dispatcher(
         str | None, typer.Option(metavar="DURATION", help="Longest pause between two looks [1s].")
     ] = None,
     name: Name = None,
+    probe_port: ProbePort = None,
+    metrics_port: MetricsPort = None,
+    probe_host: ProbeHost = "127.0.0.1",
 ) -> int:
     """Dispatch until told to stop. Any number may run; each also carries upkeep unless told otherwise.
 
@@ -49,7 +54,8 @@ def dispatcher(
     session: Session = ctx.obj
     app = daemon.prepare(session, role="dispatcher")
     _set(app, batch=batch, poll=poll)
-    process = make_dispatcher(app, name=name, upkeep=upkeep)
+    progress = Progress()
+    process = make_dispatcher(app, name=name, upkeep=upkeep, progress=progress)
     if once:
         process.run_once()
         return _report(session, app)
@@ -59,7 +65,8 @@ def dispatcher(
         return process.join(timeout_s=0)
 
     fields = {"dispatcher": process.name}
-    return daemon.run("dispatcher", work, stop=process.stop, fields=fields, hands_back=False)
+    with probes(app, progress, role="dispatcher", port=probe_port, metrics_port=metrics_port, host=probe_host):
+        return daemon.run("dispatcher", work, stop=process.stop, fields=fields, hands_back=False)
 
 
 def _set(app: AiJobApp, *, batch: int | None, poll: str | None) -> None:

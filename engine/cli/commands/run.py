@@ -7,7 +7,9 @@ import typer
 from engine.cli import daemon
 from engine.cli.commands.worker import Concurrency, Grace, Name, Queues, assembled, fields_of
 from engine.cli.nouns import single
+from engine.cli.probes import MetricsPort, ProbeHost, ProbePort, probes
 from engine.cli.session import Session
+from engine.observe.readiness import Progress
 from engine.worker.assembly import make_dispatcher
 
 command = single()
@@ -20,6 +22,9 @@ def run(
     concurrency: Concurrency = None,
     grace: Grace = None,
     name: Name = None,
+    probe_port: ProbePort = None,
+    metrics_port: MetricsPort = None,
+    probe_host: ProbeHost = "127.0.0.1",
 ) -> int:
     """Run all roles in one process until told to stop. Needs no Redis server: it may bring its own.
 
@@ -27,8 +32,9 @@ def run(
     """
     session: Session = ctx.obj
     app = daemon.prepare(session, role="run", alone=True)
-    worker = assembled(app, queues, concurrency=concurrency, grace=grace, name=name)
-    dispatcher = make_dispatcher(app)
+    progress = Progress()
+    worker = assembled(app, queues, concurrency=concurrency, grace=grace, name=name, progress=progress)
+    dispatcher = make_dispatcher(app, progress=progress)
 
     def work() -> bool:
         dispatcher.start()
@@ -37,6 +43,7 @@ def run(
         dispatcher.stop()
         return dispatcher.join() and finished
 
-    return daemon.run(
-        "run", work, stop=worker.stop, ready=worker.wait_ready, fields=fields_of(worker, app, queues)
-    )
+    with probes(app, progress, role="run", port=probe_port, metrics_port=metrics_port, host=probe_host):
+        return daemon.run(
+            "run", work, stop=worker.stop, ready=worker.wait_ready, fields=fields_of(worker, app, queues)
+        )

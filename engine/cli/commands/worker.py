@@ -10,8 +10,10 @@ from engine.app import AiJobApp
 from engine.cli import daemon
 from engine.cli.errors import UsageMistake
 from engine.cli.nouns import single
+from engine.cli.probes import MetricsPort, ProbeHost, ProbePort, probes
 from engine.cli.session import Session
 from engine.cli.values import duration_ms
+from engine.observe.readiness import Progress
 from engine.worker.assembly import make_worker
 from engine.worker.process import WorkerProcess
 
@@ -36,6 +38,9 @@ def worker(
     burst: Annotated[bool, typer.Option("--burst", help="End when the queues are empty.")] = False,
     grace: Grace = None,
     name: Name = None,
+    probe_port: ProbePort = None,
+    metrics_port: MetricsPort = None,
+    probe_host: ProbeHost = "127.0.0.1",
 ) -> int:
     """Run the jobs of these queues (default: all) until told to stop.
 
@@ -44,15 +49,23 @@ def worker(
     """
     session: Session = ctx.obj
     app = daemon.prepare(session, role="worker")
-    process = assembled(app, queues, concurrency=concurrency, grace=grace, name=name)
-    return daemon.run(
-        "worker", lambda: process.run(burst=burst), stop=process.stop, ready=process.wait_ready,
-        fields=fields_of(process, app, queues),
-    )  # fmt: skip
+    progress = Progress()
+    process = assembled(app, queues, concurrency=concurrency, grace=grace, name=name, progress=progress)
+    with probes(app, progress, role="worker", port=probe_port, metrics_port=metrics_port, host=probe_host):
+        return daemon.run(
+            "worker", lambda: process.run(burst=burst), stop=process.stop, ready=process.wait_ready,
+            fields=fields_of(process, app, queues),
+        )  # fmt: skip
 
 
 def assembled(
-    app: AiJobApp, queues: list[str] | None, *, concurrency: str | None, grace: str | None, name: str | None
+    app: AiJobApp,
+    queues: list[str] | None,
+    *,
+    concurrency: str | None,
+    grace: str | None,
+    name: str | None,
+    progress: Progress,
 ) -> WorkerProcess:
     """The worker that these options describe."""
     return make_worker(
@@ -61,6 +74,7 @@ def assembled(
         concurrency=_slots(concurrency),
         grace_ms=None if grace is None else duration_ms(grace, name="--grace"),
         name=_checked(name),
+        progress=progress,
     )
 
 
