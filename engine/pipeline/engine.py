@@ -143,6 +143,16 @@ class AiJobExecutionEngine:
             raise ProviderOutcomeUnknown("the worker before was stopped during a call that must not be repeated")
 
     async def _project(self, produced: Produced) -> Ending:
+        switch = produced.work.switch
+        switch.moving = True
+        try:
+            return await self._committed(produced)
+        except BaseException:
+            # The attempt has failed at its last stage, and the lease is held on to.
+            switch.moving = False
+            raise
+
+    async def _committed(self, produced: Produced) -> Ending:
         if produced.work.definition.projector is None:
             return await self._persist(lambda: self._finishes.submit(produced))
         return await self._persist(lambda: self._threaded(lambda: self._projection.commit(produced)))
@@ -151,9 +161,9 @@ class AiJobExecutionEngine:
 
     async def _stopped(self, work: Work, reason: Abort) -> Ending:
         if reason is Abort.CANCEL:
-            return await self._write(lambda: self._settler.cancel(work))
+            return await self._write(work, lambda: self._settler.cancel(work))
         if reason is Abort.SHUTDOWN:
-            return await self._write(lambda: self._settler.release(work))
+            return await self._write(work, lambda: self._settler.release(work))
         self._telemetry.emit("job.fenced_attempt", job_id=str(work.job.id), epoch=work.lease.epoch)
         return Ending.FENCED
 
@@ -172,8 +182,8 @@ class AiJobExecutionEngine:
         if isinstance(decision, RetryInPlace):
             return await self._again(work, decision)
         if isinstance(decision, Park):
-            return await self._write(lambda: self._settler.park(work, decision))
-        return await self._write(lambda: self._settler.fail(work, decision))
+            return await self._write(work, lambda: self._settler.park(work, decision))
+        return await self._write(work, lambda: self._settler.fail(work, decision))
 
     def _decide(self, work: Work, error: Exception) -> Decision:
         try:
@@ -202,15 +212,15 @@ class AiJobExecutionEngine:
         await asyncio.wait({work.switch.waiter()}, timeout=decision.delay_ms / 1000)
         if work.switch.reason is not None:
             return await self._stopped(work, work.switch.reason)
-        work.switch.moving = True
-        answer = await self._write(lambda: self._settler.retry_in_place(work, decision))
+        answer = await self._write(work, lambda: self._settler.retry_in_place(work, decision))
         if isinstance(answer, Claim):
             return work.again(answer, _longer(work.history, decision.failure))
         return answer
 
     # -------------------------------------------------------------- writing through outages
 
-    async def _write(self, write: Callable[[], T]) -> T:
+    async def _write(self, work: Work, write: Callable[[], T]) -> T:
+        work.switch.moving = True
         point(Point.WORKER_BEFORE_SETTLE)
         written = await self._persist(lambda: self._threaded(write))
         point(Point.WORKER_AFTER_SETTLE)

@@ -93,7 +93,7 @@ class Heartbeat:
         for work in running:
             if work.lease not in alive:
                 if work.switch.moving:
-                    # To its next attempt, under a lease of its own; whether that went well it will see itself.
+                    # To its end, or to an attempt under a lease of its own; whether in time it will see itself.
                     continue
                 self._telemetry.emit("lease.lost", job_id=str(work.job.id), epoch=work.lease.epoch)
                 self._stop(work, Abort.FENCED)

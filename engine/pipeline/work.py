@@ -57,7 +57,8 @@ class Switch:
         self.reason: Abort | None = None
         #: Provider calls that were begun and have no outcome yet.
         self.calls_in_flight = 0
-        #: The lease is being exchanged for that of the next attempt: the old one is gone without being lost.
+        #: What follows the attempt is being written, an end or the lease of the next one: this lease goes, and is
+        #: not lost. Whether the write was in time the row alone decides.
         self.moving = False
         self._waiter: asyncio.Future[None] | None = None
 

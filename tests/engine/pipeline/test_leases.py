@@ -16,6 +16,7 @@ from engine.errors import ProviderError, ProviderRateLimited
 from engine.lifecycle.lease import Claim, Lease
 from engine.pipeline.heartbeat import Heartbeat
 from engine.pipeline.work import Abort, Work
+from engine.worker.process import WorkerProcess
 from outbox.base.db import UnitOfWork, create_engine_for
 from registry.job import StartReason
 from registry.queues import QueueSpec
@@ -68,7 +69,9 @@ def test_an_event_loop_that_is_blocked_keeps_its_leases(make_world: MakeWorld) -
     with world.working():
         assert begun.wait(20)
         first = world.row(job.id)["lock_until"]
-        eventually(lambda: (world.row(job.id)["lock_until"] - first).total_seconds() > 3.5, timeout=30)
+        eventually(
+            lambda: (world.row(job.id)["lock_until"] - first).total_seconds() > 3.5, timeout=30
+        )
         go_on.set()
         eventually(lambda: world.job(job.id).is_final)
 
@@ -163,7 +166,9 @@ def test_a_worker_stops_working_on_what_it_has_lost(make_world: MakeWorld) -> No
     assert world.row(job.id)["locked_by"] == "another"
 
 
-def test_hosts_whose_clocks_differ_share_a_queue(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_whose_clocks_differ_share_a_queue(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """WL-7. Ten minutes ahead or behind: no live lease is taken, nothing is early or late."""
     held = world.claimed()
     for shift in (-600.0, 600.0):
@@ -190,7 +195,9 @@ class TestHeartbeats:
     """One statement for all; one that cannot be renewed costs the others nothing."""
 
     @pytest.fixture
-    def beats(self, world: World, tables_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    def beats(
+        self, world: World, tables_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Any]:
         """A heartbeat over the given leases, with lock waits of a second."""
         monkeypatch.setattr("outbox.base.db.LOCK_WAIT_S", 1)
         engine = create_engine_for(tables_url, pool_size=2, max_overflow=0)
@@ -224,7 +231,9 @@ class TestHeartbeats:
         table = world.table("ai_job")
         with world.engine.connect() as conn:
             for lease in held:
-                conn.execute(sa.select(table.c.id).where(table.c.id == lease.job_id).with_for_update())
+                conn.execute(
+                    sa.select(table.c.id).where(table.c.id == lease.job_id).with_for_update()
+                )
             heartbeat.run_once()
             conn.rollback()
 
@@ -242,7 +251,9 @@ class TestHeartbeats:
 
         heartbeat.run_once()
 
-        assert sorted(stopped, key=str) == sorted([(lost, Abort.FENCED), (asked, Abort.CANCEL)], key=str)
+        assert sorted(stopped, key=str) == sorted(
+            [(lost, Abort.FENCED), (asked, Abort.CANCEL)], key=str
+        )
 
     def test_a_retry_in_place_is_not_taken_for_a_loss(self, world: World) -> None:
         """A heartbeat that falls between the new claim's COMMIT and the worker's next step aborts nobody."""
@@ -257,15 +268,7 @@ class TestHeartbeats:
 
         job = world.create(job_type="shaky", payload={})
         world.dispatch()
-        worker = world.worker()
-        beats: list[Heartbeat] = []
-        make = worker._make_heartbeat  # type: ignore[attr-defined]
-
-        def remember(**parts: Any) -> Heartbeat:
-            beats.append(make(**parts))
-            return beats[-1]
-
-        worker._make_heartbeat = remember  # type: ignore[attr-defined]
+        worker, beats = _with_beats(world)
         settle = world.app.lifecycle.retry_in_place
 
         def settle_and_beat(conn: sa.Connection, *arguments: Any, **options: Any) -> Any:
@@ -280,6 +283,57 @@ class TestHeartbeats:
 
         assert calls == [1, 2, 3, 4]
         assert world.job(job.id).lifecycle_status == "succeeded"
+
+    @pytest.mark.parametrize("projector", ["rows", None])
+    @pytest.mark.parametrize("error", [None, ValueError("no")])
+    def test_an_end_that_is_just_written_is_not_taken_for_a_loss(
+        self, world: World, database_kind: str, projector: str | None, error: Exception | None
+    ) -> None:
+        """A heartbeat that falls between the last COMMIT and the worker's next step tells of no lost lease."""
+        if database_kind != "sqlite":
+            pytest.skip("nothing here depends on the database")
+
+        async def ends(ctx: JobContext[Ask]) -> Answer:
+            if error is not None:
+                raise error
+            return Answer()
+
+        world.app.projector("rows")(lambda session, job, output: None)
+        world.app.job("ends", input=Ask, output=Answer, max_retries=0, projector=projector)(ends)
+        lost: list[Any] = []
+        world.app.telemetry.listen(
+            lambda fact, ids: lost.append(ids) if fact == "lease.lost" else None
+        )
+        job = world.create(job_type="ends", payload={})
+        world.dispatch()
+        worker, beats = _with_beats(world)
+        announce, beaten = world.app.endings.announce, []
+
+        def announce_and_beat(conn: sa.Connection, *arguments: Any) -> None:
+            announce(conn, *arguments)
+            conn.commit()
+            beaten.append(beats[0].run_once())
+
+        world.app.endings.announce = announce_and_beat  # type: ignore[method-assign]
+        worker.run(burst=True)
+
+        assert beaten
+        assert world.job(job.id).is_final
+        assert lost == []
+
+
+def _with_beats(world: World) -> tuple[WorkerProcess, list[Heartbeat]]:
+    """A worker, and what will be its heartbeat."""
+    worker = world.worker()
+    beats: list[Heartbeat] = []
+    make = worker._make_heartbeat
+
+    def remember(**parts: Any) -> Heartbeat:
+        beats.append(make(**parts))
+        return beats[-1]
+
+    worker._make_heartbeat = remember
+    return worker, beats
 
 
 def _work(world: World, lease: Lease) -> Work:
