@@ -22,6 +22,7 @@ from engine.pipeline.outages import persist
 from engine.pipeline.retry import UNKNOWN_OUTCOMES
 from engine.pipeline.work import Abort, Aborted, Work
 from engine.providers.base import AiProvider, GenerateRequest, GenerateResult, Message, Usage
+from engine.providers.router import answering
 from engine.resources.credentials import Credential
 from engine.usage.repository import Intent, Settlement
 from outbox.base.points import Point, point
@@ -97,7 +98,7 @@ class Gateway:
             attempt_no=self._work.claim.attempt_no,
             operation_id=request.operation_id,
             credential_mode=self._credential.mode,
-            provider=self._provider.name,
+            provider=answering(self._provider, self._credential.mode),
             model=request.model,
         )
         tries = itertools.count()

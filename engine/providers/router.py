@@ -13,6 +13,11 @@ from engine.providers.base import AiProvider, GenerateRequest, GenerateResult
 from engine.resources.credentials import OFFLINE, PLATFORM_KEY, USER_DEEPSEEK_KEY, Credential
 
 
+def answering(provider: AiProvider, mode: str) -> str:
+    """The name of the provider that answers calls for ``mode``, also where a router stands in front of it."""
+    return provider.name_for(mode) if isinstance(provider, ProviderRouter) else provider.name
+
+
 class ProviderRouter:
     """A provider that hands each call to the provider of its credential's mode."""
 
@@ -49,6 +54,10 @@ class ProviderRouter:
                 f"No provider is configured for credential mode {mode!r}.", mode=mode
             )
         return provider
+
+    def name_for(self, mode: str) -> str:
+        """The name of who answers for ``mode``; this router's own where nobody does."""
+        return self._providers[mode].name if mode in self._providers else self.name
 
     async def generate(
         self, request: GenerateRequest, *, credential: Credential, timeout_s: float

@@ -122,6 +122,8 @@ def test_answer_comes_with_its_usage_and_is_a_durable_job(
     assert (job.job_type, job.queue_name, job.lifecycle_status) == (
         "chat_completion", "ai-interactive", "succeeded",
     )  # fmt: skip
+    [call] = world.app.uow.read(lambda conn: world.app.usage.calls(conn, job.id))
+    assert (call["provider"], call["model"], call["input_tokens"]) == ("openai", "fake-1", 11)
 
 
 def test_answer_that_the_callers_limit_cut_off_is_an_answer(

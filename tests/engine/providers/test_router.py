@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from engine.errors import CredentialMissing
 from engine.providers.base import AiProvider, GenerateRequest, GenerateResult, Message, Usage
 from engine.providers.openai_compatible import OpenAICompatibleProvider
-from engine.providers.router import ProviderRouter
+from engine.providers.router import ProviderRouter, answering
 from engine.resources.credentials import OFFLINE, PLATFORM_KEY, USER_DEEPSEEK_KEY, Credential
 from tests.support.fake_openai import FakeOpenAI
 
@@ -54,6 +54,15 @@ async def test_offline_stands_in_for_a_missing_platform_and_never_for_a_user() -
     assert await asked(router, PLATFORM_KEY) == "o 3"
     with pytest.raises(CredentialMissing):
         await asked(router, USER_DEEPSEEK_KEY)
+
+
+def test_name_that_goes_on_record_is_that_of_who_answers() -> None:
+    router = ProviderRouter(platform=Recorder("p"), user_deepseek=Recorder("d"))
+
+    assert [answering(router, mode) for mode in (PLATFORM_KEY, USER_DEEPSEEK_KEY)] == ["p", "d"]
+    assert answering(Recorder("alone"), PLATFORM_KEY) == "alone"
+    # the call is refused; so is its record
+    assert answering(router, OFFLINE) == "router"
 
 
 @pytest.mark.parametrize("mode", [USER_DEEPSEEK_KEY, OFFLINE, "", "PLATFORM_KEY"])
