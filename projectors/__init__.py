@@ -3,6 +3,7 @@
     protocol ....... ResultProjector and ArtifactRef: what a projector is and what it answers
     registry ....... ProjectorRegistry: projectors by key, filled at start-up, then frozen
     projection ..... project_output: one projection in the final transaction, guarded
+    guard .......... statements a projector may not send, since they end the transaction
     artifacts ...... the table ai_job_artifact: which rows came from which job
     errors ......... PROJECTION_*: why an output could not become rows
     builtin/ ....... projectors of the built-in job types, with their business tables

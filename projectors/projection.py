@@ -17,6 +17,7 @@ from projectors.errors import (
     ProjectionResultInvalid,
     ProjectionTransactionEnded,
 )
+from projectors.guard import transaction_kept
 from projectors.protocol import ArtifactRef, ResultProjector
 from registry.job import JobView
 
@@ -58,8 +59,9 @@ def _run(
 ) -> Sequence[ArtifactRef]:
     # rollback_only: a commit by the projector stays without effect, closing leaves the transaction open
     with Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session:
-        refs: object = projector.project(session, job, output)
-        session.flush()
+        with transaction_kept(conn, key=projector.key):
+            refs: object = projector.project(session, job, output)
+            session.flush()
     if not isinstance(refs, list | tuple):
         kind = type(refs).__name__
         raise ProjectionResultInvalid(

@@ -238,3 +238,64 @@ def _deadlock_once(engine: sa.Engine, marker: str) -> list[str]:
 
     sa.event.listen(engine, "after_cursor_execute", after)
     return failed
+
+
+ENDINGS = [
+    "COMMIT", "  commit work", "/* a */ Commit", "-- a\nROLLBACK", "BEGIN", "START  TRANSACTION", "END",
+    "SET autocommit = 1", "set @@session.autocommit=1", "ROLLBACK AND CHAIN",
+]  # fmt: skip
+COMMITTED_BY_MYSQL = ["TRUNCATE TABLE word", "CREATE TABLE other (id INTEGER)", "ALTER TABLE word ADD n INTEGER",
+                      "DROP TABLE word", "RENAME TABLE word TO words", "LOCK TABLES word WRITE"]  # fmt: skip
+
+
+@pytest.mark.usefixtures("words")
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_a_statement_that_would_end_the_transaction_is_not_sent(
+    uow: UnitOfWork, clock: DatabaseClock, swallowed: bool
+) -> None:
+    """What was written before it is rolled back with all the rest, and never stands without its job."""
+    refused = list(ENDINGS)
+    if uow.engine.dialect.name in ("mysql", "mariadb"):
+        refused += COMMITTED_BY_MYSQL
+
+    def sends(statement: str) -> Any:
+        def send(session: Session) -> list[ArtifactRef]:
+            two_words(session)
+            try:
+                session.execute(sa.text(statement))
+            except ProjectionTransactionEnded:
+                if not swallowed:
+                    raise
+            return REFS
+
+        return send
+
+    def unit(conn: sa.Connection, statement: str) -> None:
+        project_output(conn, Scripted(sends(statement)), a_job(), WORDS, clock)
+        raise NaiveDatetimeError("what comes later in the final transaction fails")
+
+    for statement in refused:
+        with pytest.raises(NaiveDatetimeError if swallowed else ProjectionTransactionEnded):
+            uow.run(lambda conn, statement=statement: unit(conn, statement))  # type: ignore[misc]
+        assert uow.read(bodies) == [], statement
+
+
+@pytest.mark.usefixtures("words")
+def test_savepoints_and_temporary_tables_are_a_projectors_own(
+    uow: UnitOfWork, clock: DatabaseClock
+) -> None:
+    def writes(session: Session) -> list[ArtifactRef]:
+        session.execute(sa.text("CREATE TEMPORARY TABLE beside (id INTEGER)"))
+        with session.begin_nested():
+            two_words(session)
+        undone = session.begin_nested()
+        session.execute(sa.text("DELETE FROM word"))
+        undone.rollback()
+        session.execute(sa.text("SAVEPOINT mine"))
+        session.execute(sa.text("DELETE FROM word"))
+        session.execute(sa.text("ROLLBACK TO SAVEPOINT mine"))
+        return REFS
+
+    uow.run(lambda conn: project_output(conn, Scripted(writes), a_job(), WORDS, clock))
+
+    assert uow.read(bodies) == ["one", "two"]
