@@ -58,7 +58,7 @@ _FIXES: Final[dict[str, str]] = {
     "QUEUE_UNKNOWN": "see `aijobs queues list`; add queues with AIJOBS_QUEUES",
     "JOB_NOT_FOUND": "see `aijobs jobs list`",
     "OUTBOX_EVENT_NOT_FOUND": "see `aijobs outbox list`",
-    "JOB_NOT_RETRYABLE": "only failed and cancelled jobs are retried; others can be created anew",
+    "JOB_NOT_RETRYABLE": "create a job of its own instead; `aijobs jobs show ID --input` prints the input",
     "IDEMPOTENCY_KEY_REUSED": "use another --key, or the same input as the first time",
     "DATABASE_UNAVAILABLE": "check AIJOBS_DATABASE_URL and that the server runs; `aijobs doctor` says more",
     "DATABASE_MISSING": "create it with CREATE DATABASE, or correct the name at the end of AIJOBS_DATABASE_URL",

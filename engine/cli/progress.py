@@ -9,6 +9,7 @@ from uuid import UUID
 
 from engine.app import AiJobApp
 from engine.cli.output import Output, clean, one_line
+from engine.cli.rendering import waits_for
 from engine.lifecycle import views
 from engine.lifecycle.circumstances import Explanation, Why
 from registry.job import JobView, LifecycleStatus
@@ -175,7 +176,7 @@ def _state(job: JobView) -> str:
     if job.lifecycle_status is LifecycleStatus.QUEUED:
         return "queued"
     attempt = f"attempt {job.attempt_count} of {job.max_attempts}" if job.attempt_count > 1 else ""
-    wait = f"waits ({job.wait_kind.value})" if job.wait_kind else ""
+    wait = f"waits for {waits_for(job)}" if waits_for(job) else ""
     note = one_line(job.progress_note) if job.progress_note else ""
     percent = f"{job.progress} %" if job.progress else ""
     return " ".join(part for part in ("running", percent, attempt, wait, note) if part)

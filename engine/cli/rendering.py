@@ -10,6 +10,7 @@ from typing import Any
 from engine.cli.output import Output, one_line
 from engine.lifecycle.circumstances import Explanation, span
 from engine.upkeep.timeline import Moment
+from registry.job import JobView, LifecycleStatus
 
 _LETTERS = "ABCDEF"
 
@@ -22,6 +23,13 @@ def explanation(out: Output, why: Explanation, *, now: datetime) -> None:
         out.line(f"  next, by itself: {why.next_step}{when}")
     if why.command:
         out.line(f"  {'to do' if why.needs_person else 'if wanted'}: {why.command}")
+
+
+def waits_for(job: JobView) -> str:
+    """What a job that counts as running waits for while no worker holds it; else nothing."""
+    if job.lifecycle_status is not LifecycleStatus.RUNNING or job.lock_until is not None:
+        return ""
+    return job.wait_kind.value if job.wait_kind else "a worker"
 
 
 def moment(at: Moment, start: datetime) -> str:

@@ -54,10 +54,12 @@ class ClaimLog:
         ]
         _INSERT.execute(conn, rows, now_us=self._clock.us())
 
-    def end(self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None) -> None:
-        """Record that the claims behind ``leases`` are over, all for the same reason."""
+    def end(
+        self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None, *, ago_ms: int = 0
+    ) -> None:
+        """Record that the claims behind ``leases`` are over since ``ago_ms``, all for the same reason."""
         if leases:
             _END.execute(
-                conn, by_epoch(leases), now_us=self._clock.us(), code=failure.code if failure else None,
+                conn, by_epoch(leases), now_us=self._clock.us(-ago_ms), code=failure.code if failure else None,
                 told=failure.errors_json if failure else None,
             )  # fmt: skip

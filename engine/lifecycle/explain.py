@@ -10,6 +10,7 @@ heals itself (design 11): ``needs_person`` is set only where waiting does not he
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from engine.lifecycle.circumstances import Broker, Circumstances, Explanation, Why, span
@@ -28,8 +29,19 @@ def explain(circumstances: Circumstances) -> Explanation:
     for rule in _RULES:
         found = rule(circumstances)
         if found is not None:
-            return found
-    return _queue_busy(circumstances)
+            return _with_its_past(circumstances, found)
+    return _with_its_past(circumstances, _queue_busy(circumstances))
+
+
+def _with_its_past(c: Circumstances, found: Explanation) -> Explanation:
+    """A job that counts as running while nobody works on it: why that is so comes first."""
+    job = c.job
+    on_its_way = job.lifecycle_status is LifecycleStatus.RUNNING and job.lock_until is None and job.wait_kind is None
+    if not on_its_way or not c.claims:
+        return found
+    handed_back = c.claims[-1].ended_at is not None and c.claims[-1].error_code is None
+    past = "its worker stopped and handed it back" if handed_back else "its last worker was lost"
+    return replace(found, sentence=f"{past}; {found.sentence}")
 
 
 # ------------------------------------------------------------------ ended
@@ -53,8 +65,17 @@ def _ended(c: Circumstances) -> Explanation | None:
         )
         return Explanation(code=Why.INDETERMINATE, sentence=sentence, command=retry, needs_person=True)
     why = Why.EXPIRED if c.job.outcome is Outcome.EXPIRED else Why.FAILED
-    sentence = f"failed{took} with {code} (attempt {c.job.attempt_count} of {c.job.max_attempts})"
+    sentence = f"failed{took} with {code} (attempt {c.job.attempt_count} of {c.job.max_attempts}{_unused(c, code)})"
     return Explanation(code=why, sentence=sentence, command=retry)
+
+
+def _unused(c: Circumstances, code: str) -> str:
+    """Why attempts were left over, where people wonder."""
+    if c.job.attempt_count >= c.job.max_attempts:
+        return ""
+    if code.startswith("INTERNAL_"):
+        return "; a mistake in code is tried once more only"
+    return "; this error is not retried"
 
 
 # ------------------------------------------------------------------ held by a worker

@@ -131,14 +131,14 @@ class AiJobLifecycleRepository:
         return {Lease(*row) for row in sql.HELD.fetch(conn, by_epoch(leases), worker=worker)} if leases else set()
 
     def retry_in_place(
-        self, conn: sa.Connection, lease: Lease, failure: Failure, *, worker: str, lease_ms: int
+        self, conn: sa.Connection, lease: Lease, failure: Failure, *, worker: str, lease_ms: int, waited_ms: int = 0
     ) -> Claim | Fenced:
-        """running -> running: the next attempt in the same worker is a new claim, counted like any other."""
+        """running -> running: the next attempt here is a new claim; the one before it ended ``waited_ms`` ago."""
         row = conn.execute(sql.ATTEMPTS, {"job_id": lease.job_id}).first()
         parameters = self._times(lease_ms) | {"job_id": lease.job_id, "held_epoch": lease.epoch}
         if row is None or conn.execute(sql.RETRY_IN_PLACE, parameters).rowcount != 1:
             return self.fenced(conn, lease)
-        self._claims.end(conn, [lease], failure)
+        self._claims.end(conn, [lease], failure, ago_ms=waited_ms)
         claim = Claim(Lease(lease.job_id, lease.epoch + 1), row.attempt_count + 1, StartReason.RETRY)
         self._claims.begin(conn, [claim], worker)
         return claim

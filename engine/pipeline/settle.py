@@ -102,8 +102,9 @@ class Settler:
 
         def unit(conn: sa.Connection) -> Claim | Ending:
             answer = self._lifecycle.retry_in_place(
-                conn, work.lease, decision.failure, worker=self._worker, lease_ms=work.queue.lease_ms
-            )
+                conn, work.lease, decision.failure, worker=self._worker, lease_ms=work.queue.lease_ms,
+                waited_ms=decision.delay_ms,
+            )  # fmt: skip
             if isinstance(answer, Claim):
                 return answer
             return cancel_or_fenced(conn, work, self._lifecycle, self._endings)

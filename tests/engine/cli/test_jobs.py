@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from engine.app import AiJobApp
 from engine.config import Settings
 from outbox.base.db import Base
-from registry.job import LifecycleStatus
+from registry.job import LifecycleStatus, StartReason, WaitKind
 from tests.engine.cli.conftest import Run
 from tests.support.world import World
 
@@ -170,6 +170,33 @@ def test_the_list_is_tab_separated_in_a_pipe_with_whole_ids(aijobs: Run, databas
 
     assert lines[0][:3] == ["STATUS", "ID", "TYPE"]
     assert lines[1][:4] == ["queued", job_id, "synthetic", "cli:manual"]
+
+
+def test_the_list_tells_what_a_running_job_waits_for_that_nobody_holds(
+    aijobs: Run, database: str, here: World
+) -> None:
+    held, back, parked = (here.claim(here.create().id) for _ in range(3))
+    here.run(lambda conn: here.app.lifecycle.release(conn, back, look_after_ms=60_000))
+    here.run(
+        lambda conn: here.app.lifecycle.park(
+            conn, parked, WaitKind.RETRY, delay_ms=60_000, reason=StartReason.RETRY, look_after_ms=60_000
+        )
+    )
+
+    rows = [line.split("\t") for line in aijobs("jobs", "list").out.splitlines()[1:]]
+
+    assert {row[1]: (row[0], row[-1]) for row in rows} == {
+        str(held.job_id): ("running", ""),
+        str(back.job_id): ("running", "a worker"),
+        str(parked.job_id): ("running", "retry"),
+    }
+
+
+def test_a_refused_retry_says_each_thing_once(aijobs: Run, database: str) -> None:
+    done = aijobs("jobs", "retry", create(aijobs))
+
+    assert done.code == 4
+    assert done.err.count("retried") == 1
 
 
 def test_the_list_is_filtered_by_every_option(aijobs: Run, database: str, here: World) -> None:

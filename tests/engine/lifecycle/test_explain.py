@@ -317,3 +317,19 @@ def test_the_answer_does_not_depend_on_what_another_queue_does() -> None:
 )  # fmt: skip
 def test_spans_read_as_people_say_them(seconds: float, text: str) -> None:
     assert span(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("INTERNAL_HANDLER", "a mistake in code is tried once more only"),
+        ("CREDENTIAL_INVALID", "this error is not retried"),
+    ],
+)
+def test_attempts_that_were_left_over_are_explained(code: str, says: str) -> None:
+    failed = job(
+        lifecycle_status=LifecycleStatus.FAILED, outcome=Outcome.ERROR, error_code=code, attempt_count=1,
+        max_attempts=3, finished_at=NOW,
+    )  # fmt: skip
+
+    assert explain(of(failed)).sentence.endswith(f"with {code} (attempt 1 of 3; {says})")

@@ -10,6 +10,7 @@ import pytest
 from engine.errors import JobNotFoundError, ProviderTimeout
 from engine.lifecycle.circumstances import Why
 from engine.lifecycle.queues import QueueControlRepository
+from engine.lifecycle.values import Failure
 from engine.upkeep.inspection import JobInspector
 from outbox.errors import TransportUnavailable
 from outbox.transports.base import WorkerPresence
@@ -122,6 +123,34 @@ def test_a_job_of_a_type_this_release_does_not_know_is_told_so(world: World) -> 
     inspector = inspector_of(world, registry=JobDefinitionRegistry())
 
     assert inspector.explain(job.id).code is Why.UNKNOWN_TYPE
+
+
+def test_the_pause_before_a_retry_in_place_belongs_to_no_attempt(world: World, inspector: JobInspector) -> None:
+    job = world.create()
+    lease = world.claim(job.id)
+    world.advance(10)
+    failure = Failure("PROVIDER_TIMEOUT", "p", "i")
+    world.run(
+        lambda conn: world.app.lifecycle.retry_in_place(
+            conn, lease, failure, worker="w-1", lease_ms=60_000, waited_ms=4_000
+        )
+    )
+
+    record = inspector.record(job.id)
+
+    first, second = record.claims
+    assert first.ended_at is not None
+    pause = second.started_at - first.ended_at
+    assert abs(pause.total_seconds() - 4) < 1
+    assert [moment.what for moment in record.timeline] == ["created", "claimed", "released", "claimed"]
+
+
+def test_a_job_that_was_handed_back_is_told_so(world: World, inspector: JobInspector) -> None:
+    job = world.create()
+    lease = world.claim(job.id)
+    world.run(lambda conn: world.app.lifecycle.release(conn, lease, look_after_ms=60_000))
+
+    assert inspector.explain(job.id).sentence.startswith("its worker stopped and handed it back; ")
 
 
 def test_an_unknown_job_is_named(inspector: JobInspector) -> None:

@@ -52,10 +52,11 @@ def list_(
 
     def text() -> None:
         session.out.table(
-            ("STATUS", "ID", "TYPE", "TARGET", "TRIES", "AGE", "ERROR"),
+            ("STATUS", "ID", "TYPE", "TARGET", "TRIES", "AGE", "ERROR", "WAITS FOR"),
             [
                 (job.lifecycle_status.value, job.id, job.job_type, f"{job.target_type}:{job.target_id}",
-                 f"{job.attempt_count}/{job.max_attempts}", span(now - job.created_at), job.error_code)
+                 f"{job.attempt_count}/{job.max_attempts}", span(now - job.created_at), job.error_code,
+                 rendering.waits_for(job))
                 for job in jobs
             ],
         )  # fmt: skip
