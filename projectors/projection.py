@@ -58,10 +58,12 @@ def _run(
     conn: sa.Connection, projector: ResultProjector, job: JobView, output: BaseModel
 ) -> Sequence[ArtifactRef]:
     # rollback_only: a commit by the projector stays without effect, closing leaves the transaction open
-    with Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session:
-        with transaction_kept(conn, key=projector.key):
-            refs: object = projector.project(session, job, output)
-            session.flush()
+    with (
+        Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session,
+        transaction_kept(conn, key=projector.key),
+    ):
+        refs: object = projector.project(session, job, output)
+        session.flush()
     if not isinstance(refs, list | tuple):
         kind = type(refs).__name__
         raise ProjectionResultInvalid(
