@@ -174,11 +174,13 @@ class AiJobLifecycleRepository:
     ) -> int | Fenced:  # fmt: skip
         """running -> running, parked without lease or slot; returns the delivery number that will wake it.
 
-        The caller writes the event with that number in the same transaction (for a timed wait).
+        The caller writes the event with that number in the same transaction (for a timed wait). Refused where
+        no attempt is left for ``reason``.
         """
         parameters = {
             "job_id": lease.job_id, "held_epoch": lease.epoch, "kind": kind.value, "reason": reason.value,
-            "available_us": self._clock.us(delay_ms), "look_us": self._clock.us(delay_ms + look_after_ms),
+            "counted": int(reason.counts_as_attempt), "available_us": self._clock.us(delay_ms),
+            "look_us": self._clock.us(delay_ms + look_after_ms),
         }  # fmt: skip
         if conn.execute(sql.PARK, parameters).rowcount != 1:
             return self.fenced(conn, lease)
@@ -271,9 +273,8 @@ class AiJobLifecycleRepository:
         self, conn: sa.Connection, job_id: UUID, delivery_no: int, *, look_after_ms: int
     ) -> int | None:
         """A job without lease and ticket gets the next delivery number; None when it moved on meanwhile."""
-        parameters = {
-            "job_id": job_id, "old_delivery": delivery_no, "look_us": self._clock.us(look_after_ms),
-        }  # fmt: skip
+        look_us = self._clock.us(look_after_ms)
+        parameters = {"job_id": job_id, "old_delivery": delivery_no, "look_us": look_us}
         done = conn.execute(sql.REDELIVER, parameters).rowcount == 1
         return delivery_no + 1 if done else None
 

@@ -203,7 +203,12 @@ PROGRESS = (
 
 PARK = (
     sa.update(_JOB)
-    .where(*_BY_LEASE, _C.cancel_requested_at.is_(None))
+    # Parked for an attempt that it has not got, a job would be brought back and refused for ever.
+    .where(
+        *_BY_LEASE,
+        _C.cancel_requested_at.is_(None),
+        _C.attempt_count + sa.bindparam("counted", type_=sa.Integer()) <= _C.max_attempts,
+    )
     .values(
         **_UNHELD, wait_kind=sa.bindparam("kind"), start_reason=sa.bindparam("reason"),
         available_at=stamp("available_us"), upkeep_at=stamp("look_us"), delivery_no=_C.delivery_no + 1,

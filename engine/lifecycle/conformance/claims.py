@@ -20,7 +20,7 @@ from engine.lifecycle.conformance.words import (
     Situation,
     new_job,
 )
-from engine.lifecycle.lease import Claim, Lease, Refusal
+from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
 from registry.job import LifecycleStatus, StartReason, WaitKind
 
 _REFUSALS = {
@@ -105,6 +105,21 @@ class ClaimPromises(Promises):
 
         assert bench.try_claim(lease.job_id) is Refusal.EXHAUSTED
         assert bench.status(lease.job_id) is LifecycleStatus.RUNNING
+
+    def test_a_job_is_parked_for_no_attempt_that_it_has_not_got(self, bench: Bench) -> None:
+        """It would be brought back and refused for ever; a wait that uses none is for every job."""
+        lease = bench.claim(bench.insert(max_attempts=1).job_id)
+        before = bench.row(lease.job_id)
+
+        def park(kind: WaitKind, reason: StartReason) -> int | Fenced:
+            it = bench.lifecycle
+            return bench.uow.run(
+                lambda conn: it.park(conn, lease, kind, delay_ms=0, reason=reason, look_after_ms=LOOK_MS)
+            )
+
+        assert isinstance(park(WaitKind.RETRY, StartReason.RETRY), Fenced)
+        assert bench.row(lease.job_id) == before
+        assert park(WaitKind.RATE, StartReason.RATE) == 2
 
     def test_a_hand_back_of_the_last_attempt_goes_on(self, bench: Bench) -> None:
         """WL-17. Handing back uses no attempt, not even when there is none left."""
