@@ -42,7 +42,9 @@ class Edge:
         per_minute = app.settings.http.requests_per_minute or None
         self.gate = Gate(authenticate or LoopbackOnly(), per_minute=per_minute)
         self.progress = Progress()
-        self.watch = JobWatch(app.uow, progress=self.progress)
+        self.watch = JobWatch(
+            app.uow, listen=lambda: app.transport.listen(), progress=self.progress
+        )
         self.idempotency = IdempotencyStore(app.uow, app.clock, idempotency)
         self.streams = StreamStore(app.clock)
         self.audit = AuditRepository(app.clock)

@@ -20,7 +20,7 @@ from engine.http.bodies import job_status
 from engine.http.edge import Edge
 from engine.http.errors import NothingMore
 from engine.http.routes import ProblemRoute
-from engine.http.watch import PERIOD_S
+from engine.http.watch import MAX_S, PERIOD_S
 from engine.streams.store import Piece
 from projectors import artifacts
 from registry.catalog.chat_completion import DEFINITION as CHAT
@@ -122,7 +122,8 @@ class Follower:
     async def events(self) -> AsyncIterator[ServerSentEvent]:
         """What has happened and what happens, until the job has ended or the server stops."""
         yield ServerSentEvent(comment="aijobs", retry=RETRY_MS)
-        async with self._edge.watch.watch(self._job.id) as watcher:
+        within_s = PERIOD_S if self._streams else MAX_S
+        async with self._edge.watch.watch(self._job.id, within_s=within_s) as watcher:
             while True:
                 async for event in self._news():
                     yield event

@@ -128,6 +128,18 @@ class Features:
     visible_to_rq: bool
 
 
+class EndedJobs(Protocol):
+    """Hears of jobs that may have ended, from the moment it was made. Best effort: the database is to be asked."""
+
+    def wait(self, timeout_ms: int, stopped: Stopped = never) -> frozenset[UUID]:
+        """Return the ids that came, waiting at most that long; empty = none came, or ``stopped``."""
+        ...
+
+    def close(self) -> None:
+        """Hear no more; it may not be used afterwards."""
+        ...
+
+
 class Transport(Protocol):
     """A carrier of tickets. See the module text for the rules that hold for every method."""
 
@@ -168,7 +180,10 @@ class Transport(Protocol):
         ...
 
     def finish_many(self, worker: str, items: Sequence[tuple[Delivery, Settlement]]) -> list[bool]:
-        """Take settled tickets off the broker; False = the execution was no longer ours."""
+        """Take settled tickets off the broker; False = the execution was no longer ours.
+
+        Whoever listens hears of their jobs, in the same round trip.
+        """
         ...
 
     def defer_many(self, items: Sequence[tuple[Delivery, int]]) -> list[bool]:
@@ -187,7 +202,14 @@ class Transport(Protocol):
         ...
 
     def cancel(self, queue: str, job_type: str, job_id: UUID) -> None:
-        """Leave a cancel hint for 1 h and drop the ticket if it is waiting or deferred."""
+        """Leave a cancel hint for 1 h and drop the ticket if it is waiting or deferred.
+
+        Whoever listens hears of the job.
+        """
+        ...
+
+    def listen(self) -> EndedJobs:
+        """Begin to hear of jobs whose tickets are settled or cancelled, in whichever process."""
         ...
 
     def wake(self, channel: str) -> None:

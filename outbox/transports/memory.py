@@ -23,6 +23,7 @@ from outbox.transports.base import (
     PRESENCE_MS,
     STOP_NOTICED_S,
     Delivery,
+    EndedJobs,
     Features,
     HeartbeatReport,
     PutResult,
@@ -33,6 +34,7 @@ from outbox.transports.base import (
     check_ticket,
     never,
 )
+from outbox.transports.listeners import Listeners
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class MemoryTransport:
         self._queues: dict[str, _Queue] = {}
         self._cancelled: dict[UUID, int] = {}
         self._tokens: set[str] = set()
+        self._listeners = Listeners()
         self._workers: dict[str, _Worker] = {}
         self._serial = itertools.count()
         self._offset_ms = 0
@@ -116,6 +119,7 @@ class MemoryTransport:
             entry = self._entries.get(ticket_id(queue, job_type, job_id))
             if entry and entry.lease_end is None:
                 self._forget(entry)
+        self._listeners.tell([job_id])
 
     # ------------------------------------------------------------------ the worker's side
 
@@ -160,7 +164,9 @@ class MemoryTransport:
     def finish_many(self, worker: str, items: Sequence[tuple[Delivery, Settlement]]) -> list[bool]:
         """See :meth:`Transport.finish_many`."""
         with self._changed:
-            return [self._settle(delivery) for delivery, _ in items]
+            settled = [self._settle(delivery) for delivery, _ in items]
+        self._listeners.tell(delivery.ticket.job_id for delivery, _ in items)
+        return settled
 
     def _settle(self, delivery: Delivery) -> bool:
         entry = self._held(delivery)
@@ -211,6 +217,10 @@ class MemoryTransport:
             came = self._wait_until(lambda: channel in self._tokens, timeout_ms, stopped)
             self._tokens.discard(channel)
             return came
+
+    def listen(self) -> EndedJobs:
+        """See :meth:`Transport.listen`."""
+        return self._listeners.add()
 
     def register_worker(self, worker: str, queues: Sequence[str]) -> None:
         """See :meth:`Transport.register_worker`."""

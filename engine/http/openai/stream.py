@@ -62,7 +62,7 @@ class ChunkStream:
         """The stream, but for its :attr:`last` event."""
         yield self._chunk(delta={"role": "assistant", "content": ""})
         try:
-            async with self._edge.watch.watch(self._job.id) as watcher:
+            async with self._edge.watch.watch(self._job.id, within_s=PERIOD_S) as watcher:
                 async for data in self._until_ended(watcher):
                     self._sent_at = _now()
                     yield data

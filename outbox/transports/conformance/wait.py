@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from outbox.transports.base import (
+    Settlement,
     SteerableTransport,
     Transport,
 )
@@ -15,6 +17,7 @@ from outbox.transports.conformance.words import (
     OTHER_QUEUE,
     PATIENCE_MS,
     QUEUE,
+    WORKER,
     Promises,
     make_ticket,
 )
@@ -76,6 +79,29 @@ class WaitPromises(Promises):
         transport.wake("dispatcher")
         assert transport.wait(QUEUE, PATIENCE_MS) is True
         assert transport.wait_wake("dispatcher", PATIENCE_MS) is True
+
+    def test_who_listens_hears_of_settled_and_cancelled_jobs(
+        self, transport: SteerableTransport, peer: Transport
+    ) -> None:
+        ended, cancelled = make_ticket(), make_ticket()
+        self.put(transport, ended)
+        with closing(peer.listen()) as early:
+            transport.finish_many(WORKER, [(self.claim_one(transport), Settlement.FINISHED)])
+            with closing(peer.listen()) as late:
+                transport.cancel(cancelled.queue_name, cancelled.job_type, cancelled.job_id)
+
+                assert late.wait(PATIENCE_MS) == {cancelled.job_id}
+                assert late.wait(1) == frozenset()
+            heard = early.wait(PATIENCE_MS)
+            while len(heard) < 2:
+                heard |= early.wait(PATIENCE_MS)
+            assert heard == {ended.job_id, cancelled.job_id}
+
+    def test_a_stop_ends_listening(self, transport: SteerableTransport) -> None:
+        began = time.monotonic()
+        with closing(transport.listen()) as listener:
+            assert listener.wait(PATIENCE_MS, lambda: True) == frozenset()
+        assert time.monotonic() - began < PATIENCE_MS / 1000 / 4
 
     def test_many_hints_make_one_token(self, transport: SteerableTransport) -> None:
         for _ in range(5):

@@ -9,10 +9,11 @@ import hashlib
 
 from outbox.transports.rq.keys import Keys
 
-#: Sent as they are: script calls, blocking reads, lengths, leaving, the check at start; SELECT is
-#: needed for a database other than 0.
+#: Sent as they are: script calls, blocking reads, lengths, leaving, the check at start, and hints for whoever
+#: waits for a job; SELECT is needed for a database other than 0.
 DIRECT_COMMANDS = (
-    "blmove", "blpop", "del", "evalsha", "info", "llen", "script|load", "select", "srem",
+    "blmove", "blpop", "del", "evalsha", "info", "llen", "publish", "script|load", "select", "srem", "subscribe",
+    "unsubscribe",
 )  # fmt: skip
 #: Called by the scripts, for which Redis asks the same user's rights.
 SCRIPT_COMMANDS = (
@@ -24,9 +25,10 @@ SCRIPT_COMMANDS = (
 
 def acl_rules(prefix: str) -> list[str]:
     """Return the rights as ``ACL SETUSER`` tokens; raises ``TransportMisconfigured``."""
-    pattern = f"~{Keys(prefix).prefix}:*"
+    keys = Keys(prefix)
     commands = sorted({*DIRECT_COMMANDS, *SCRIPT_COMMANDS})
-    return [pattern, "resetchannels", "-@all", *(f"+{command}" for command in commands)]
+    patterns = [f"~{keys.prefix}:*", "resetchannels", f"&{keys.ended}"]
+    return [*patterns, "-@all", *(f"+{command}" for command in commands)]
 
 
 def acl_line(user: str, password: str, prefix: str) -> str:

@@ -82,9 +82,13 @@ class Broker:
 
     # ------------------------------------------------------------------ calls
 
-    def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Run scripts in one round trip; scripts the server does not know are loaded and sent again."""
-        answers = self._send([_evalsha(call) for call in calls])
+    def run(self, calls: Sequence[Call], hint: Sequence[str] | None = None) -> list[Any]:
+        """Run scripts in one round trip; scripts the server does not know are loaded and sent again.
+
+        ``hint`` is a command that goes along, and whose answer, be it a refusal, means nothing.
+        """
+        hints = [] if hint is None else [hint]
+        answers = self._send([*(_evalsha(call) for call in calls), *hints])[: len(calls)]
         unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:
             texts = {calls[i].script.text for i in unknown}
@@ -154,6 +158,10 @@ class Broker:
                 raise unavailable(answer) from answer
         return answers
 
+    def subscriber(self) -> Redis:
+        """The client whose connections wait for what is published."""
+        return self._blocking
+
     # ------------------------------------------------------------------ connections
 
     def drop(self) -> None:
@@ -165,6 +173,13 @@ class Broker:
         """Close everything."""
         for client in (self._commands, self._blocking):
             client.connection_pool.disconnect()
+
+
+def doze(seconds: float, stopped: Stopped) -> None:
+    """Sleep, but for a caller that is stopped meanwhile."""
+    deadline = time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0 and not stopped():
+        time.sleep(min(STOP_NOTICED_S, left_s))
 
 
 def _evalsha(call: Call) -> tuple[Any, ...]:

@@ -84,6 +84,11 @@ class Keys:
         """The set of a queue's workers."""
         return f"{self.prefix}:workers:{queue}"
 
+    @cached_property
+    def ended(self) -> str:
+        """The publish channel on which whoever waits hears of ended jobs."""
+        return f"{self.prefix}:ended"
+
     def channel(self, channel: str) -> str:
         """The token of a wake channel."""
         return f"{self.prefix}:wake:{checked_name(channel)}"

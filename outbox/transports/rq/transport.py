@@ -16,8 +16,8 @@ from redis import Redis
 from outbox.errors import TicketRefused
 from outbox.job_ids import parse_ticket_id, ticket_id
 from outbox.transports.base import (
-    STOP_NOTICED_S,
     Delivery,
+    EndedJobs,
     Features,
     HeartbeatReport,
     PutResult,
@@ -29,9 +29,10 @@ from outbox.transports.base import (
     never,
 )
 from outbox.transports.rq.batches import chunks, cut, in_order
-from outbox.transports.rq.broker import Broker, Call
+from outbox.transports.rq.broker import Broker, Call, doze
 from outbox.transports.rq.calls import Calls
 from outbox.transports.rq.checks import problems
+from outbox.transports.rq.ended import RqEndedJobs, announcement
 from outbox.transports.rq.fake import fake_client
 from outbox.transports.rq.keys import Keys
 from outbox.transports.rq.wire import DEFAULT_ENTRY, checked_entry, decode_call
@@ -132,7 +133,8 @@ class RqTransport:
 
     def cancel(self, queue: str, job_type: str, job_id: UUID) -> None:
         """See :meth:`Transport.cancel`."""
-        self._run([self._calls.cancel(queue, job_type, job_id)])
+        told = announcement(self._keys.ended, [job_id])
+        self._broker.run([self._calls.cancel(queue, job_type, job_id)], told)
 
     # ------------------------------------------------------------------ the worker's side
 
@@ -144,7 +146,7 @@ class RqTransport:
         """
         deadline = time.monotonic() + timeout_ms / 1000
         if queue in self._suspended:
-            _sleep(min(_SUSPENDED_MS, timeout_ms) / 1000, stopped)
+            doze(min(_SUSPENDED_MS, timeout_ms) / 1000, stopped)
         key = self._keys.queue(queue)
         while (left_s := deadline - time.monotonic()) > 0 and self._blocking and not stopped():
             if self._broker.block("BLMOVE", key, key, "LEFT", "LEFT", left_s=left_s, stopped=stopped):
@@ -194,8 +196,11 @@ class RqTransport:
 
     def finish_many(self, worker: str, items: Sequence[tuple[Delivery, Settlement]]) -> list[bool]:
         """See :meth:`Transport.finish_many`."""
+        if not items:
+            return []
         parts = cut(items, lambda item: _queue_of(item[0]), FINISH_SIZE)
-        answers = self._run([self._calls.finish(p.queue, worker, p.items) for p in parts])
+        told = announcement(self._keys.ended, (delivery.ticket.job_id for delivery, _ in items))
+        answers = self._broker.run([self._calls.finish(p.queue, worker, p.items) for p in parts], told)
         return [settled == 1 for settled in in_order(parts, answers, len(items))]
 
     def defer_many(self, items: Sequence[tuple[Delivery, int]]) -> list[bool]:
@@ -231,6 +236,10 @@ class RqTransport:
                 return True
             if left_s <= 0 or stopped():
                 return False
+
+    def listen(self) -> EndedJobs:
+        """See :meth:`Transport.listen`."""
+        return RqEndedJobs(self._broker.subscriber(), self._keys.ended)
 
     def register_worker(self, worker: str, queues: Sequence[str]) -> None:
         """See :meth:`Transport.register_worker`."""
@@ -286,12 +295,6 @@ class RqTransport:
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
         return self._broker.run(calls) if calls else []
-
-
-def _sleep(seconds: float, stopped: Stopped) -> None:
-    deadline = time.monotonic() + seconds
-    while (left_s := deadline - time.monotonic()) > 0 and not stopped():
-        time.sleep(min(STOP_NOTICED_S, left_s))
 
 
 def _presence(
