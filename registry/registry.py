@@ -95,10 +95,12 @@ class JobDefinitionRegistry:
             raise UnknownJobTypeError(why, field="job_type", job_type=job_type)
         return definition
 
-    def find(self, job_type: str) -> JobDefinition | None:
+    def find(self, job_type: object) -> JobDefinition | None:
         """The definition of a job type or its legacy spelling, or None."""
-        # A caller's word for a type may be anything.
-        return self._definitions.get(job_type) or self._definitions.get(str(job_type).replace("-", "_"))
+        if not isinstance(job_type, str):
+            # A caller's word for a type may be anything.
+            return None
+        return self._definitions.get(job_type) or self._definitions.get(job_type.replace("-", "_"))
 
     def get_all(self) -> tuple[JobDefinition, ...]:
         """Every definition, in the order of registering."""

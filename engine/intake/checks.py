@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
-from engine.errors import InvalidCreateFieldError, InvalidPayloadError, PayloadTooLargeError
+from engine.errors import (
+    InvalidCreateFieldError,
+    InvalidPayloadError,
+    JobNotFoundError,
+    PayloadTooLargeError,
+)
 from engine.intake.commands import CreateJobInput, JobOverrides
 from outbox.base.documents import model_bytes
 from outbox.base.errors import NotCanonicalError
@@ -23,6 +29,28 @@ MAX_VERSION = 32
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def check_kind(wanted: object) -> None:
+    """Refuse what is no request at all, such as a plain dict."""
+    if not isinstance(wanted, CreateJobInput):
+        raise _wrong("input", f"must be a CreateJobInput, not {type(wanted).__name__}")
+    if not isinstance(wanted.overrides, JobOverrides | None):
+        raise _wrong("overrides", f"must be a JobOverrides, not {type(wanted.overrides).__name__}")
+
+
+def to_job_id(job_id: object) -> UUID:
+    """The id, which may be given as text; raises :class:`JobNotFoundError` for what cannot name a job."""
+    if isinstance(job_id, UUID):
+        return job_id
+    if not isinstance(job_id, str):
+        raise JobNotFoundError(
+            f"There is no such job: an id is a UUID, not {type(job_id).__name__}."
+        )
+    try:
+        return UUID(job_id)
+    except ValueError:
+        raise JobNotFoundError("There is no such job: the id is not a UUID.") from None
 
 
 def check_fields(wanted: CreateJobInput) -> None:
@@ -43,35 +71,48 @@ def check_overrides(definition: JobDefinition, overrides: JobOverrides) -> None:
         raise _wrong("overrides.priority", "must be a whole number from 0 (first) to 100 (last)")
     allowed = definition.credential.allowed_modes
     if mode is not None and mode not in allowed:
-        raise _wrong("overrides.credential_mode", f"must be one of {', '.join(allowed)} for this job type")
+        raise _wrong(
+            "overrides.credential_mode", f"must be one of {', '.join(allowed)} for this job type"
+        )
     _optional("overrides.credential_id", overrides.credential_id, MAX_CREDENTIAL_ID)
     _optional("overrides.prompt_version", overrides.prompt_version, MAX_VERSION)
     _optional("overrides.output_schema_version", overrides.output_schema_version, MAX_VERSION)
     chosen = mode or definition.credential.default_mode
     if chosen == "user_deepseek_key" and overrides.credential_id is None:
-        raise _wrong("overrides.credential_id", "is needed with the credential mode user_deepseek_key")
+        raise _wrong(
+            "overrides.credential_id", "is needed with the credential mode user_deepseek_key"
+        )
 
 
 def _is_priority(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 100
 
 
-def check_payload(definition: JobDefinition, payload: Any, *, limit: int) -> tuple[BaseModel, bytes]:
+def check_payload(
+    definition: JobDefinition, payload: Any, *, limit: int
+) -> tuple[BaseModel, bytes]:
     """The validated input, and its canonical bytes before redaction; ``limit`` is in bytes."""
     model = definition.input.model
     try:
         # A model instance may have been changed since it was validated, so it is read anew as well.
-        raw = payload.model_dump(mode="python", warnings=False) if isinstance(payload, BaseModel) else payload
+        raw = (
+            payload.model_dump(mode="python", warnings=False)
+            if isinstance(payload, BaseModel)
+            else payload
+        )
         value = model.model_validate(raw)
     except ValidationError as error:
         raise InvalidPayloadError(_problems(model, error), field="payload") from None
     except Exception as error:  # noqa: BLE001 - whatever a validator with a mistake in it raises
         # Its kind alone: the text may hold the payload.
-        raise InvalidPayloadError(f"payload: {model.__name__}: {type(error).__name__}", field="payload") from None
+        raise InvalidPayloadError(
+            f"payload: {model.__name__}: {type(error).__name__}", field="payload"
+        ) from None
     content = to_canonical(value)
     if len(content) > limit:
         raise PayloadTooLargeError(
-            f"payload: {len(content)} bytes, the limit is {limit} (AIJOBS_PAYLOAD_LIMIT_BYTES)", field="payload"
+            f"payload: {len(content)} bytes, the limit is {limit} (AIJOBS_PAYLOAD_LIMIT_BYTES)",
+            field="payload",
         )
     return value, content
 
@@ -87,7 +128,9 @@ def to_canonical(value: BaseModel) -> bytes:
 def _problems(model: type[BaseModel], error: ValidationError) -> str:
     """Where and why, without the value: it may be somebody's text."""
     lines = [
-        f"payload.{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else f"payload: {e['msg']}"
+        f"payload.{'.'.join(map(str, e['loc']))}: {e['msg']}"
+        if e["loc"]
+        else f"payload: {e['msg']}"
         for e in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     more = f" (and {len(lines) - 5} more)" if len(lines) > 5 else ""

@@ -23,6 +23,7 @@ from engine.errors import (
     SnapshotGoneError,
     WaitTimeoutError,
 )
+from engine.intake.checks import check_kind, to_job_id
 from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
 from engine.intake.draft import Draft, draft
 from engine.intake.joining import CallerSession, joined
@@ -125,6 +126,7 @@ class AiJobService:
         return await session.run_sync(lambda inner: self.create_jobs(inputs, session=inner))
 
     def _draft(self, wanted: CreateJobInput, retry_of: UUID | None = None) -> Draft:
+        check_kind(wanted)
         definition = self._registry.get(wanted.job_type)
         return draft(
             definition,
@@ -156,6 +158,7 @@ class AiJobService:
         ``running`` with ``cancel_requested_at`` (asking again changes nothing). Raises
         :class:`JobNotFoundError`, :class:`JobAlreadyCancelledError` or :class:`JobNotCancellableError`.
         """
+        job_id = to_job_id(job_id)
         if session is not None:
             with joined(session, after_commit=lambda: None) as conn:
                 return self._cancel(conn, job_id, user_id)
@@ -202,6 +205,7 @@ class AiJobService:
 
         Raises :class:`JobNotFoundError`, :class:`JobNotRetryableError` or :class:`SnapshotGoneError`.
         """
+        job_id = to_job_id(job_id)
         if session is not None:
             with joined(session, after_commit=self._wake.send) as conn:
                 return self._counted(self._writer.write(conn, [self._again(conn, job_id)]))[0]
@@ -242,11 +246,13 @@ class AiJobService:
     # -------------------------------------------------------------- reading
 
     def get(self, job_id: UUID, *, user_id: str | None = None) -> JobView:
-        """The job; raises :class:`JobNotFoundError`, also for another user's job."""
+        """The job, by its id (a UUID, or its text); raises :class:`JobNotFoundError`, also for another user's job."""
+        job_id = to_job_id(job_id)
         return _owned(self._uow.read(lambda conn: views.find(conn, job_id)), user_id)
 
     def output(self, job_id: UUID) -> Any | None:
         """The stored output as JSON values; None when there is none (yet, or any more)."""
+        job_id = to_job_id(job_id)
         content = self._uow.read(lambda conn: self._outputs.load(conn, job_id))
         return None if content is None else parse(content)
 
@@ -259,7 +265,8 @@ class AiJobService:
         deadline, pause = time.monotonic() + seconds, 0.01
         while not (job := self.get(job_id)).is_final:
             left = deadline - time.monotonic()
-            if left <= 0:
+            # Whatever is not more than nothing, NaN too, is no time to wait.
+            if not left > 0:
                 raise WaitTimeoutError(f"the job is still {job.lifecycle_status} after {seconds:g} s")
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, 0.25)

@@ -11,7 +11,9 @@ from engine.errors import (
     CreateError,
     InvalidCreateFieldError,
     InvalidPayloadError,
+    JobNotFoundError,
     PayloadTooLargeError,
+    WaitTimeoutError,
 )
 from engine.intake.commands import JobOverrides
 from outbox.base.canonical import parse
@@ -102,9 +104,7 @@ def test_a_wrong_override_is_named(typed: World, name: str, bad: Any) -> None:
 def test_a_users_key_is_needed_with_its_mode(typed: World) -> None:
     wanted = JobOverrides(credential_mode="user_deepseek_key")
 
-    error = refused(
-        typed, InvalidCreateFieldError, job_type="keyed", payload={}, overrides=wanted
-    )
+    error = refused(typed, InvalidCreateFieldError, job_type="keyed", payload={}, overrides=wanted)
 
     assert error.details["field"] == "overrides.credential_id"
 
@@ -112,7 +112,9 @@ def test_a_users_key_is_needed_with_its_mode(typed: World) -> None:
 @pytest.mark.parametrize(
     ("job_type", "payload"), [(t, p) for _, t, p in PAYLOADS], ids=[name for name, _, _ in PAYLOADS]
 )
-def test_a_payload_that_cannot_be_kept_is_refused(typed: World, job_type: str, payload: Any) -> None:
+def test_a_payload_that_cannot_be_kept_is_refused(
+    typed: World, job_type: str, payload: Any
+) -> None:
     """WL-14, PC-6. Alike on all databases, without its text in the message."""
     error = refused(typed, InvalidPayloadError, job_type=job_type, payload=payload)
 
@@ -129,7 +131,9 @@ def test_the_message_names_the_place_and_never_the_value(typed: World) -> None:
     assert "diary" not in str(error)
 
 
-@pytest.mark.parametrize("job_type", ["nobody_knows", "", "Bad Type", "../x", None, 3, "synthetic "])
+@pytest.mark.parametrize(
+    "job_type", ["nobody_knows", "", "Bad Type", "../x", None, 3, ["x"], "synthetic "]
+)
 def test_an_unknown_type_is_refused(typed: World, job_type: Any) -> None:
     refused(typed, UnknownJobTypeError, job_type=job_type)
 
@@ -149,7 +153,9 @@ def test_a_payload_beyond_the_limit_is_refused_by_its_bytes(typed: World) -> Non
 
 def test_values_exactly_at_their_limits_work_in_full(typed: World) -> None:
     """CI-4. Limits are in characters; four-byte characters count as one, and nothing is cut."""
-    job = typed.create(user_id="😀" * 128, target_type="漢" * 64, target_id="é" * 255, key="🔑" * 255)
+    job = typed.create(
+        user_id="😀" * 128, target_type="漢" * 64, target_id="é" * 255, key="🔑" * 255
+    )
 
     stored = typed.job(job.id)
     assert (stored.user_id, stored.target_type, stored.target_id, stored.idempotency_key) == (
@@ -202,9 +208,55 @@ def test_text_of_every_script_comes_back_unchanged(typed: World) -> None:
 
 def test_big_numbers_and_null_keep_their_digits(typed: World) -> None:
     """PC-6. What the handler reads is what the caller wrote, on every database."""
-    value = {"int": 2**63 - 1, "min": -(2**63), "float": 0.1, "tiny": 5e-324, "none": None, "true": True}
+    value = {
+        "int": 2**63 - 1,
+        "min": -(2**63),
+        "float": 0.1,
+        "tiny": 5e-324,
+        "none": None,
+        "true": True,
+    }
 
     job = typed.create(job_type="anything", payload={"value": value})
 
     [snapshot] = typed.rows("ai_job_snapshot", job_id=job.id)
     assert parse(snapshot["content"]) == {"value": value}
+
+
+@pytest.mark.parametrize("wanted", [{"job_type": "synthetic"}, None, "synthetic", 7])
+def test_what_is_no_request_is_refused_as_one(typed: World, wanted: Any) -> None:
+    with pytest.raises(InvalidCreateFieldError, match="must be a CreateJobInput"):
+        typed.app.jobs.create_job(wanted)
+
+
+@pytest.mark.parametrize("bad", [{}, {"priority": 5}, "priority"])
+def test_overrides_of_the_wrong_kind_are_named(typed: World, bad: Any) -> None:
+    assert refused(typed, InvalidCreateFieldError, overrides=bad).details["field"] == "overrides"
+
+
+def test_an_id_may_be_given_as_text(typed: World) -> None:
+    job = typed.create()
+
+    assert typed.app.jobs.get(str(job.id)).id == job.id  # type: ignore[arg-type]
+    assert typed.app.jobs.request_cancel(job.id.hex).id == job.id  # type: ignore[arg-type]
+    assert typed.app.jobs.retry_as_new(str(job.id)).created  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", ["", "7", "no uuid", 7, None, b"bytes", ["list"]])
+def test_what_cannot_be_an_id_names_no_job(typed: World, bad: Any) -> None:
+    jobs = typed.app.jobs
+    for ask in (
+        jobs.get,
+        jobs.output,
+        jobs.request_cancel,
+        jobs.retry_as_new,
+        lambda id_: jobs.wait(id_, 0),
+    ):
+        with pytest.raises(JobNotFoundError):
+            ask(bad)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_no_time_to_wait_is_over_at_once(typed: World, timeout: float) -> None:
+    with pytest.raises(WaitTimeoutError):
+        typed.app.jobs.wait(typed.create().id, timeout)
