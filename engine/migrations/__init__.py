@@ -24,6 +24,22 @@ How a migration is made
     Until the first release 0001 is edited, in `initial/`; after it no released file ever changes.
 """
 
-from engine.migrations.scope import VERSION_TABLE, include_object
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.migrations.standing import VERSION_TABLE
+
+if TYPE_CHECKING:
+    from engine.migrations.scope import include_object
 
 __all__ = ["VERSION_TABLE", "include_object"]
+
+
+def __getattr__(name: str) -> Any:
+    # Every command passes this package; only Alembic needs every model.
+    if name != "include_object":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from engine.migrations.scope import include_object
+
+    return include_object

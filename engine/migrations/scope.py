@@ -10,6 +10,7 @@ from engine.intake.models import AdmissionCounter
 from engine.lifecycle.audit import AuditLog
 from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput, AiJobSnapshot
 from engine.lifecycle.queues import QueueControl
+from engine.migrations.standing import VERSION_TABLE as VERSION_TABLE
 from engine.resources.credential_store import UserCredential
 from engine.streams.models import StreamChunk
 from engine.usage.models import AiUsageLog
@@ -42,8 +43,6 @@ MODELS: Final[tuple[type[Base], ...]] = (
 )
 METADATA: Final = Base.metadata
 TABLES: Final = frozenset(model.__tablename__ for model in MODELS)
-#: Where our revision stands; a host's own Alembic uses ``alembic_version``.
-VERSION_TABLE: Final = "aijobs_alembic_version"
 
 
 def include_object(

@@ -1,6 +1,6 @@
 """How the database stands, asked without Alembic: every daemon asks at its start, and most need no more.
 
-Alembic and its templates take 19 MB that a process would then keep for its life.
+Alembic and its templates take 19 MB that a process would then keep for its life; nor are the models needed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from engine.migrations.scope import VERSION_TABLE
-
+#: Where our revision stands; a host's own Alembic uses ``alembic_version``.
+VERSION_TABLE: Final = "aijobs_alembic_version"
 _VERSIONS: Final = Path(__file__).parent / "versions"
 _VERSION: Final = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
 

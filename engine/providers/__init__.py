@@ -4,6 +4,8 @@
     messages ........... from prompt and input to messages
     structured ......... from a model's text to a valid output
     router ............. the provider for a credential mode; each mode has its own endpoint
+    late ............... a provider whose library is loaded with its first call
+    endpoint ........... the address of a model server, in one spelling
     openai_compatible .. any server that speaks the chat completions protocol
     offline/ ........... works on the text itself, without network or model
 

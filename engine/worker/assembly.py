@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.app import AiJobApp
 from engine.errors import SettingsError
@@ -26,6 +26,8 @@ from engine.pipeline.resolve import Resolver
 from engine.pipeline.settle import Settler
 from engine.pipeline.work import Resolved, Work
 from engine.providers.base import AiProvider
+from engine.providers.endpoint import normal_base_url
+from engine.providers.late import LateProvider
 from engine.providers.offline import OfflineProvider
 from engine.providers.router import ProviderRouter
 from engine.resources.credential_store import CredentialStore
@@ -45,10 +47,8 @@ from outbox.inbox import InboxRepository
 from outbox.subscribers import SubscriberDelivery
 from outbox.transports.base import Transport
 from registry.errors import UnknownQueueError
+from registry.nearest import did_you_mean
 from registry.queues import QueueSpec
-
-if TYPE_CHECKING:
-    from engine.providers.openai_compatible import OpenAICompatibleProvider
 
 #: How long a preview of an answer is kept: its readers come back within seconds, or read the output.
 PREVIEW_MS = 3_600_000
@@ -64,24 +64,28 @@ def make_provider(app: AiJobApp) -> AiProvider:
     settings = app.settings
     platform = deepseek = None
     if settings.openai_api_key is not None or settings.openai_base_url is not None:
-        platform = _openai_compatible()(
-            base_url=settings.openai_base_url or OPENAI_BASE_URL,
-            default_model=settings.model or DEFAULT_MODEL,
+        platform = _openai_compatible(
+            "openai", settings.openai_base_url or OPENAI_BASE_URL, settings.model or DEFAULT_MODEL,
             key_required=settings.openai_base_url is None,
-        )
+        )  # fmt: skip
     if settings.credential_keys is not None:
         # Without a key set there are no users' keys.
-        deepseek = _openai_compatible()(
-            base_url=settings.deepseek_base_url, default_model=settings.deepseek_model, name="deepseek"
-        )
+        deepseek = _openai_compatible("deepseek", settings.deepseek_base_url, settings.deepseek_model)
     return ProviderRouter(platform=platform, user_deepseek=deepseek, offline=OfflineProvider())
 
 
-def _openai_compatible() -> type[OpenAICompatibleProvider]:
-    """Loaded where a server is configured: the library takes 20 MB and a second."""
-    from engine.providers.openai_compatible import OpenAICompatibleProvider
+def _openai_compatible(name: str, base_url: str, model: str, *, key_required: bool = True) -> LateProvider:
+    """Made with its first call: the library takes 20 MB and a second. A wrong address is refused at once."""
+    address = normal_base_url(base_url)
 
-    return OpenAICompatibleProvider
+    def load() -> Callable[[], AiProvider]:
+        from engine.providers.openai_compatible import OpenAICompatibleProvider
+
+        return lambda: OpenAICompatibleProvider(
+            base_url=address, default_model=model, name=name, key_required=key_required
+        )
+
+    return LateProvider(name, load)
 
 
 def make_credentials(app: AiJobApp) -> CredentialResolver:
@@ -173,6 +177,9 @@ def _slots(
     if isinstance(concurrency, int):
         return dict.fromkeys(specs, concurrency)
     given = concurrency or {}
+    for name in given.keys() - {spec.name for spec in specs}:
+        near = did_you_mean(name, [spec.name for spec in specs])
+        raise SettingsError(f"concurrency is given for {name!r}, which this worker does not serve{near}")
     return {spec: given.get(spec.name, spec.concurrency) for spec in specs}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import openai
 from openai import AsyncStream
@@ -15,9 +14,9 @@ from engine.errors import (
     CredentialMissing,
     JobError,
     ProviderError,
-    SettingsError,
 )
 from engine.providers.base import GenerateRequest, GenerateResult
+from engine.providers.endpoint import normal_base_url
 from engine.providers.openai_compatible import outcomes
 from engine.providers.openai_compatible.answer import Answer, read_stream, read_whole
 from engine.providers.openai_compatible.dialect import Dialect
@@ -190,15 +189,3 @@ def _result(request: GenerateRequest, answer: Answer) -> GenerateResult:
         finish_reason=answer.finish_reason or "",
         provider_request_id=answer.request_id,
     )
-
-
-def normal_base_url(url: str) -> str:
-    """One spelling for each endpoint, so that endpoints can be compared. Raises :class:`SettingsError`."""
-    parts = urlsplit(url.strip())
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
-        raise SettingsError(
-            "A provider's base URL must begin with http:// or https:// and name a host."
-        )
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise SettingsError("A provider's base URL holds no user, password, query or fragment.")
-    return f"{parts.scheme.lower()}://{parts.netloc.lower()}{parts.path.rstrip('/')}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,20 +28,45 @@ def commands() -> list[tuple[str, ...]]:
     return found
 
 
-def test_help_loads_neither_database_nor_redis_nor_model_libraries() -> None:
-    code = """
+#: Libraries that only some commands use, and parts of ours that run jobs.
+HEAVY = (
+    "alembic", "cryptography", "fakeredis", "fastapi", "httpx", "httpx2", "jinja2", "lupa", "mako", "openai",
+    "opentelemetry", "prometheus_client", "psycopg", "pymysql", "redis", "rich", "rq", "starlette", "uvicorn",
+    "engine.http", "engine.migrations.scope", "engine.pipeline", "engine.upkeep.upkeep", "engine.worker",
+    "engine.providers.offline", "engine.providers.openai_compatible",
+)  # fmt: skip
+
+
+def loaded(*words: str, names: Sequence[str], env: Mapping[str, str] | None = None, folder: Path = ROOT) -> list[str]:
+    """Those of the modules ``names`` that a command has loaded in a process of its own."""
+    code = f"""
 import sys
 from engine.cli.main import main
-main(["--help"])
-heavy = {"sqlalchemy", "alembic", "redis", "rq", "pydantic", "openai", "fastapi", "rich", "engine.app"}
-print("loaded:", sorted(heavy & set(sys.modules)))
+assert main({list(words)!r}) == 0
+print(*({set(names)!r} & set(sys.modules)), sep=",", file=sys.stderr)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=clean_environment(),
-        timeout=60, check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=60, check=True,
+        env=clean_environment() | {"PYTHONPATH": str(ROOT)} | dict(env or {}),
     )  # fmt: skip
+    return sorted(filter(None, done.stderr.splitlines()[-1].split(",")))
 
-    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+def test_help_loads_neither_database_nor_redis_nor_model_libraries() -> None:
+    assert loaded("--help", names=[*HEAVY, "sqlalchemy", "pydantic", "engine.app"]) == []
+
+
+@pytest.mark.parametrize(
+    "words", [("jobs", "list"), ("jobs", "list", "--json"), ("outbox", "stats"), ("types", "list")], ids=" ".join
+)
+def test_a_command_that_reads_loads_nothing_that_runs_jobs(database: str, words: tuple[str, ...]) -> None:
+    assert loaded(*words, names=HEAVY, env={"AIJOBS_DATABASE_URL": database}) == []
+
+
+def test_an_upgrade_loads_alembic_and_nothing_that_runs_jobs(folder: Path) -> None:
+    needed = {"alembic", "mako", "engine.migrations.scope", "cryptography"}
+
+    assert set(loaded("db", "upgrade", names=HEAVY, folder=folder)) <= needed
 
 
 def test_without_a_command_the_overview_is_shown(aijobs: Run) -> None:
