@@ -9,7 +9,6 @@ import anyio.to_thread
 import sqlalchemy as sa
 
 from engine.app import AiJobApp
-from engine.errors import CallerTransactionLostError
 from engine.http.auth import Authenticator, LoopbackOnly
 from engine.http.gate import Gate
 from engine.http.watch import JobWatch
@@ -18,6 +17,9 @@ from engine.lifecycle.audit import AuditRepository
 from engine.lifecycle.queues import QueueControlRepository
 from engine.observe.readiness import Progress
 from engine.streams.store import StreamStore
+from engine.upkeep.acts import joining
+
+__all__ = ["Edge", "joining"]
 
 T = TypeVar("T")
 
@@ -61,21 +63,3 @@ class Edge:
     def close(self) -> None:
         """Let go of everybody who waits."""
         self.watch.close()
-
-
-def joining(unit: Callable[[sa.Connection], T]) -> Callable[[sa.Connection], T]:
-    """``unit`` for a unit of work of ours in which ``AiJobService`` joins.
-
-    The service takes a connection for a caller's and does not repeat what the database refused; the unit of work
-    around it does, so it is given the database's own error.
-    """
-
-    def run(conn: sa.Connection) -> T:
-        try:
-            return unit(conn)
-        except CallerTransactionLostError as error:
-            if isinstance(error.__cause__, sa.exc.DBAPIError):
-                raise error.__cause__ from error
-            raise
-
-    return run

@@ -4,5 +4,6 @@
     upkeep ...... one round: take-over, redelivery, expired claims, retention
     inspection .. everything on record about one job, and why it is where it is
     timeline .... that record in order of time
+    acts ........ an act of a person and its record in the audit, in one transaction
     operations .. what an operator may do with an outbox event: deliver again, or give up
 """

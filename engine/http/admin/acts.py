@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -11,18 +10,15 @@ import sqlalchemy as sa
 from fastapi import Request
 
 from engine.http.auth import ADMIN, SUPER_ADMIN, Principal
-from engine.http.edge import Edge, joining
+from engine.http.edge import Edge
 from engine.http.routes import request_id
 from engine.lifecycle.audit import Act
+from engine.upkeep.acts import Acts
 from engine.upkeep.operations import By
-from outbox.base.errors import DatabaseError
 from outbox.errors import TransportError
-from registry.errors import AiJobsError
 from registry.job import JobView
 
 T = TypeVar("T")
-
-_log = logging.getLogger("aijobs.http.admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,38 +50,25 @@ class Operator:
         detail: Mapping[str, Any] | None = None,
         detail_of: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> T:
-        """Run ``unit`` and write down what it did in the same transaction.
-
-        A refusal is written down too, in a transaction of its own, and raised. ``detail_of`` adds what is known
-        only afterwards.
-        """
-
-        def act(result: str, more: Mapping[str, Any]) -> Act:
-            return Act(
-                actor=self.principal.subject, edge="http", verb=verb, object_type=object_type,
-                object_id=str(object_id), reason=reason, result=result, request_id=self.request,
-                detail=dict(detail or {}) | dict(more),
-            )  # fmt: skip
-
-        def whole(conn: sa.Connection) -> T:
-            done = unit(conn)
-            self.edge.audit.append(conn, act("done", detail_of(done) if detail_of else {}))
-            return done
-
-        try:
-            return self.edge.app.uow.run(joining(whole))
-        except DatabaseError:
-            raise
-        except AiJobsError as error:
-            self.refused(act(error.code, {}))
-            raise
+        """:meth:`engine.upkeep.acts.Acts.do` by this operator."""
+        return self._acts.do(
+            self.by,
+            verb,
+            object_type,
+            object_id,
+            unit,
+            reason=reason,
+            detail=detail,
+            detail_of=detail_of,
+        )
 
     def refused(self, act: Act) -> None:
         """Write a refusal down; that it cannot be written hides no refusal."""
-        try:
-            self.edge.app.uow.run(lambda conn: self.edge.audit.append(conn, act))
-        except DatabaseError as error:
-            _log.warning("a refusal was not written down: %s", error.code)
+        self._acts.refused(act)
+
+    @property
+    def _acts(self) -> Acts:
+        return Acts(self.edge.app.uow, self.edge.audit)
 
     def hint_cancel(self, job: JobView) -> None:
         """Tell the job's worker sooner than its next heartbeat would; the column is the truth (X36)."""

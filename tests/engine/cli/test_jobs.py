@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from engine.app import AiJobApp
 from engine.config import Settings
+from engine.lifecycle.audit import AuditRepository
 from outbox.base.db import Base
 from registry.job import LifecycleStatus, StartReason, WaitKind
 from tests.engine.cli.conftest import Run
@@ -373,6 +374,26 @@ def test_a_queued_job_is_cancelled_and_again_is_refused(aijobs: Run, database: s
 
     assert (first.code, "cancelled" in first.out) == (0, True)
     assert (again.code, again.error["code"]) == (4, "JOB_ALREADY_CANCELLED")
+
+
+def test_acts_stand_in_the_audit_with_who_did_them_and_so_do_refusals(
+    aijobs: Run, database: str, here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    job_id = create(aijobs)
+    for verb in ("cancel", "cancel", "retry"):
+        aijobs("jobs", verb, job_id)
+
+    audit = AuditRepository(here.app.clock)
+    rows = list(reversed(here.app.uow.read(lambda conn: audit.page(conn, object_type="job"))))
+    assert [(row.verb, row.result, row.object_id) for row in rows] == [
+        ("job.cancel", "done", job_id),
+        ("job.cancel", "JOB_ALREADY_CANCELLED", job_id),
+        ("job.retry", "done", job_id),
+    ]
+    assert {(row.actor, row.edge) for row in rows} == {("ada", "cli")}
+    assert rows[0].detail == {"lifecycleStatus": "cancelled"}
+    assert rows[2].detail == {"newJobId": str(here.open_jobs()[0].id)}
 
 
 def test_a_running_job_is_asked_to_stop(aijobs: Run, database: str, here: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated, TypeAlias
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import typer
 
 from engine.cli import filters, rendering
 from engine.cli.errors import Exit, UsageMistake
+from engine.cli.inspecting import acts, me
 from engine.cli.output import one_line
 from engine.cli.progress import Watch, wait_for
 from engine.cli.session import Session
@@ -19,6 +21,7 @@ from engine.intake.commands import CreatedJob
 from engine.lifecycle import views
 from engine.lifecycle.documents import job_document
 from engine.lifecycle.views import JobFilter
+from outbox.errors import TransportError
 from registry.job import JobView, LifecycleStatus
 
 JobIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...")]
@@ -116,7 +119,7 @@ def cancel(
     chosen = _chosen(session, ids or [], wanted, verb="cancel", dry_run=dry_run)
 
     def act(job_id: UUID) -> str:
-        job = session.app.jobs.request_cancel(job_id)
+        job = _cancelled(session, job_id)
         return "cancelled" if job.is_final else "asked to stop"
 
     return _each(session, chosen, act, single=wanted is None)
@@ -144,7 +147,28 @@ def retry(
             error=error, since=since, until=until,
         )  # fmt: skip
     chosen = _chosen(session, ids or [], wanted, verb="retry", dry_run=dry_run)
-    return _each(session, chosen, lambda i: str(session.app.jobs.retry_as_new(i).job.id), single=wanted is None)
+    return _each(session, chosen, lambda job_id: _retried(session, job_id), single=wanted is None)
+
+
+def _cancelled(session: Session, job_id: UUID) -> JobView:
+    app = session.app
+    job = acts(app).do(
+        me(), "job.cancel", "job", job_id, lambda conn: app.jobs.request_cancel(job_id, session=conn),
+        detail_of=lambda job: {"lifecycleStatus": job.lifecycle_status.value},
+    )  # fmt: skip
+    # Redis only speeds it up; the column is the truth.
+    with suppress(TransportError):
+        app.transport.cancel(job.queue_name, job.job_type, job.id)
+    return job
+
+
+def _retried(session: Session, job_id: UUID) -> str:
+    app = session.app
+    made = acts(app).do(
+        me(), "job.retry", "job", job_id, lambda conn: app.jobs.retry_as_new(job_id, session=conn),
+        detail_of=lambda made: {"newJobId": str(made.job.id)},
+    )  # fmt: skip
+    return str(made.job.id)
 
 
 def _chosen(
