@@ -57,6 +57,24 @@ def make_server(
     return EdgeServer(uvicorn.Config(api, host=host, port=port, **settings | options), edge)
 
 
+def shared_socket(host: str, port: int) -> socket.socket:
+    """A socket for a server that stands beside others on one port; the kernel deals the connections out to them.
+
+    They are processes of one user, each started by itself, so that one may go while the others stay. Raises
+    ``OSError``.
+    """
+    [family, kind, protocol, _, address] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        found.bind(address)
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
 def serve(app: AiJobApp, *, host: str = "127.0.0.1", port: int = 8321, **options: Any) -> None:
     """Serve until SIGINT or SIGTERM. Raises as :func:`make_server`."""
     make_server(app, host=host, port=port, **options).run()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli import daemon
+from engine.cli.errors import UsageMistake
 from engine.cli.nouns import single
 from engine.cli.session import Session
 from engine.cli.tree import missing_library
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 command = single()
 
+_log = logging.getLogger("aijobs.daemon")
+
 
 @command.command(epilog="Example: aijobs serve --port 8321")
 def serve(
@@ -29,6 +35,9 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 is any free one.")] = 8321,
+    share_port: Annotated[
+        bool, typer.Option("--share-port", help="Listen beside other servers that are started so; one for a core.")
+    ] = False,
 ) -> None:
     """Serve the HTTP API until told to stop. It creates and reads jobs; others dispatch and run them.
 
@@ -36,21 +45,31 @@ def serve(
     """
     session: Session = ctx.obj
     try:
-        from engine.http.server import make_server
+        from engine.http.server import make_server, shared_socket
     except ModuleNotFoundError as error:
         raise missing_library("serve", error) from error
     # Redis only carries hints here, so any will do and none is waited for.
     app = daemon.prepare(session, role="serve", alone=True)
     server = make_server(app, host=host, port=port, log_config=None)
+    sockets = [_listening(shared_socket, host, port)] if share_port else None
     threading.Thread(target=_tell_ready, args=(server,), daemon=True).start()
     # uvicorn takes the signals while it serves and raises them once more at its end: a clean stop is no failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
-    server.run()
+    server.run(sockets=sockets)
+
+
+def _listening(listen: Callable[[str, int], socket.socket], host: str, port: int) -> socket.socket:
+    try:
+        return listen(host, port)
+    except OSError as error:
+        fix = "every server on a port is to be started with --share-port, by the same user"
+        raise UsageMistake(f"serve: {host}:{port} cannot be listened on: {error.strerror}", fix=fix) from None
 
 
 def _tell_ready(server: EdgeServer) -> None:
     while not server.started and not server.should_exit:
         time.sleep(0.05)
     if server.started:
+        _log.info("ready", extra={"fields": {"host": server.config.host, "port": server.config.port}})
         Supervisor(notify_socket()).ready("serve")

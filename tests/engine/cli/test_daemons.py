@@ -319,6 +319,28 @@ def test_a_wrong_option_of_a_worker_is_one_line(refused: Refused, options: list[
 # -- the API -------------------------------------------------------------------------------------
 
 
+def test_servers_share_a_port_and_one_goes_on_where_another_was_stopped(
+    here: World, program: Start
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ("serve", "--port", port, "--share-port")
+    servers = [program(*words, env=environment(here)) for _ in range(2)]
+    for server in servers:
+        wait_ready(server)
+    url = f"http://127.0.0.1:{port}/livez"
+
+    assert end(servers[0]) == 0
+    for _ in range(5):
+        with urllib.request.urlopen(url) as answer:
+            assert answer.status == 200
+    # one that does not share keeps to its own port
+    alone = program(*words[:3], env=environment(here))
+    assert alone.wait(START_S) != 0
+    assert end(servers[1]) == 0
+
+
 def test_the_api_is_served_until_it_is_told_to_stop(here: World, program: Start) -> None:
     server = program("serve", "--port", "0", env=environment(here))
     line = json.loads(server.wait_for_output("Uvicorn running on", START_S))
