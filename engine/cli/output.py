@@ -91,8 +91,16 @@ class Output:
 
     def document(self, document: Any) -> None:
         """Print one JSON document."""
+        self._print_json(document, indent=2 if self.to_terminal else None)
+
+    def record(self, document: Any) -> None:
+        """Print one JSON document on one line at once: one of many that come over time."""
+        self._print_json(document, indent=None)
+        self._stdout.flush()
+
+    def _print_json(self, document: Any, *, indent: int | None) -> None:
         unicode = "utf" in (self._stdout.encoding or "").lower()
-        text = json.dumps(document, ensure_ascii=not unicode, indent=2 if self.to_terminal else None, default=str)
+        text = json.dumps(document, ensure_ascii=not unicode, indent=indent, default=str)
         # JSON escapes the lower control characters by itself
         print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text), file=self._stdout)
 

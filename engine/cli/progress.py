@@ -109,7 +109,7 @@ class Watch:
             return
         for job_id, job in jobs.items():
             done = 100 if job.is_final else job.progress
-            self._bars.update(self._tasks[job_id], completed=done, state=_state(job))
+            self._bars.update(self._tasks[job_id], completed=done, state=state_of(job))
             if job.is_final:
                 self._bars.stop_task(self._tasks[job_id])
 
@@ -119,7 +119,7 @@ class Watch:
         for job in jobs.values():
             if job.is_final and job.id not in self._ended:
                 self._ended.add(job.id)
-                self._say(job, _state(job))
+                self._say(job, state_of(job))
 
     def _explain(self, jobs: Iterable[JobView], why: Callable[[UUID], Explanation]) -> None:
         """Say why the first job that stands still does so; the others most likely wait for the same."""
@@ -170,7 +170,8 @@ def shortened(name: str, longest: int) -> str:
 _ALL: Final = UUID(int=0)
 
 
-def _state(job: JobView) -> str:
+def state_of(job: JobView) -> str:
+    """Status, progress and attempt in a few words."""
     if job.is_final:
         return f"{job.lifecycle_status.value} {job.error_code}" if job.error_code else job.lifecycle_status.value
     if job.lifecycle_status is LifecycleStatus.QUEUED:

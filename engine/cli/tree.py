@@ -34,7 +34,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "serve": Entry("engine.cli.commands.serve", "Serve the HTTP API"),
     },
     "Jobs": {
-        "jobs": Entry("engine.cli.commands.jobs", "List, show, explain, create, wait, cancel, retry"),
+        "stats": Entry("engine.cli.commands.stats", "What waits, runs and has ended, in one look"),
+        "jobs": Entry("engine.cli.commands.jobs", "List, show, explain, create, wait, follow, cancel, retry"),
         "outbox": Entry("engine.cli.commands.outbox", "Events: stats, list, show, redeliver, discard"),
         "queues": Entry("engine.cli.commands.queues", "What waits where, and who listens"),
         "workers": Entry("engine.cli.commands.workers", "Workers and dispatchers that are running"),

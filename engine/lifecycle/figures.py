@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from engine.lifecycle.models import AiJob
+from outbox.figures import Waiting
 from registry.job import LifecycleStatus, WaitKind
 
 _JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
@@ -51,3 +53,15 @@ def open_jobs(conn: sa.Connection) -> list[OpenJobs]:
         )
         for row in conn.execute(_OPEN)
     ]
+
+
+def waiting_since(conn: sa.Connection, undelivered: Mapping[str, Waiting]) -> dict[str, datetime]:
+    """Since when the oldest job of each queue waits for its start, UTC; queues without any are left out.
+
+    ``undelivered`` is what the outbox still holds (:func:`outbox.figures.waiting`).
+    """
+    since = {name: found.since for name, found in undelivered.items()}
+    for jobs in open_jobs(conn):
+        if jobs.status is LifecycleStatus.QUEUED:
+            since[jobs.queue_name] = min(jobs.oldest, since.get(jobs.queue_name, jobs.oldest))
+    return since

@@ -17,16 +17,16 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from engine.lifecycle.figures import OpenJobs, open_jobs
+from engine.lifecycle.figures import open_jobs, waiting_since
 from outbox import queries
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
 from outbox.base.errors import DatabaseError
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
-from outbox.figures import Waiting, waiting
+from outbox.figures import waiting
 from outbox.transports.base import Transport
-from registry.job import LifecycleStatus, WaitKind
+from registry.job import WaitKind
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -195,20 +195,11 @@ class _Gauges(Collector):
         yield GaugeMetricFamily("aijobs_outbox_oldest_pending_age_seconds", text, value=age)
 
     def _jobs(self) -> Iterator[Metric]:
-        now, delivered, undelivered = self._uow.read(
-            lambda conn: (self._clock.read(conn), open_jobs(conn), waiting(conn))
+        now, delivered, since = self._uow.read(
+            lambda conn: (self._clock.read(conn), open_jobs(conn), waiting_since(conn, waiting(conn)))
         )
         ages = {
-            name: max(
-                [
-                    0.0,
-                    *(
-                        (now - since).total_seconds()
-                        for since in _since(name, delivered, undelivered)
-                    ),
-                ]
-            )
-            for name in self._queues
+            name: max(0.0, (now - since[name]).total_seconds()) if name in since else 0.0 for name in self._queues
         }
         yield _gauge("queue_oldest_age_seconds", "Age of the oldest waiting job.", "queue", ages)
         text = "Jobs that wait for a person."
@@ -224,16 +215,6 @@ class _Gauges(Collector):
         busy = sum(1 for worker in workers if worker.executing)
         states = {"busy": busy, "idle": len(workers) - busy}
         yield _gauge("workers", "Workers heard of within 90 s.", "state", states)
-
-
-def _since(
-    queue: str, delivered: Sequence[OpenJobs], undelivered: Mapping[str, Waiting]
-) -> Iterator[Any]:
-    for jobs in delivered:
-        if jobs.queue_name == queue and jobs.status is LifecycleStatus.QUEUED:
-            yield jobs.oldest
-    if queue in undelivered:
-        yield undelivered[queue].since
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

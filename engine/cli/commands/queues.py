@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -12,12 +13,14 @@ from engine.cli.inspecting import is_embedded, me
 from engine.cli.nouns import noun
 from engine.cli.session import Session
 from engine.cli.values import duration_ms
-from engine.lifecycle import views
+from engine.lifecycle import figures, views
 from engine.lifecycle.audit import Act, AuditRepository
+from engine.lifecycle.circumstances import span
 from engine.lifecycle.documents import document
 from engine.lifecycle.queues import QueueControlRepository
 from engine.lifecycle.views import JobFilter
 from outbox.errors import TransportError
+from outbox.figures import waiting
 from registry.job import LifecycleStatus
 from registry.queues import QueueSpec
 
@@ -31,15 +34,15 @@ def list_(ctx: typer.Context) -> None:
     """List queues with what waits in the database and in Redis, and how many workers listen."""
     session: Session = ctx.obj
     app = session.database_app
-    rows = app.uow.read(lambda conn: _rows(conn, app))
-    trouble = _add_redis(app, rows)
+    rows = app.uow.read(lambda conn: queue_rows(conn, app))
+    trouble = add_redis(app, rows)
 
     def text() -> None:
         session.out.table(
-            ("NAME", "QUEUED", "RUNNING", "IN REDIS", "WORKERS", "PER WORKER", "LEASE", "PAUSED"),
+            ("NAME", "QUEUED", "RUNNING", "IN REDIS", "WORKERS", "PER WORKER", "LEASE", "PAUSED", "OLDEST"),
             [
                 (r["name"], r["queued"], r["running"], r.get("inRedis", "-"), r.get("workers", "-"),
-                 r["concurrency"], f"{r['leaseMs'] / 1000:g}s", r.get("paused", {}).get("reason", ""))
+                 r["concurrency"], f"{r['leaseMs'] / 1000:g}s", r.get("paused", {}).get("reason", ""), oldest(r))
                 for r in rows
             ],
         )  # fmt: skip
@@ -49,9 +52,22 @@ def list_(ctx: typer.Context) -> None:
     session.out.show({"queues": rows}, text)
 
 
-def _rows(conn: sa.Connection, app: AiJobApp) -> list[dict[str, Any]]:
+def oldest(row: dict[str, Any]) -> str:
+    """How long the oldest job of a queue waits, for people."""
+    seconds = row.get("oldestWaitingSeconds")
+    return "-" if seconds is None else span(timedelta(seconds=seconds))
+
+
+def queue_rows(conn: sa.Connection, app: AiJobApp) -> list[dict[str, Any]]:
+    """What the database knows of each queue."""
     paused = QueueControlRepository(app.clock).paused(conn)
-    return [_row(conn, queue) | _pause(paused.get(queue.name)) for queue in app.registry.queues]
+    since, now = figures.waiting_since(conn, waiting(conn)), app.clock.read(conn)
+    rows = []
+    for queue in app.registry.queues:
+        first = since.get(queue.name)
+        age = {} if first is None or first > now else {"oldestWaitingSeconds": (now - first).total_seconds()}
+        rows.append(_row(conn, queue) | age | _pause(paused.get(queue.name)))
+    return rows
 
 
 def _row(conn: sa.Connection, queue: QueueSpec) -> dict[str, Any]:
@@ -73,7 +89,7 @@ def _pause(found: Any) -> dict[str, Any]:
     return {} if found is None else {"paused": document(found)}
 
 
-def _add_redis(app: AiJobApp, rows: list[dict[str, Any]]) -> str | None:
+def add_redis(app: AiJobApp, rows: list[dict[str, Any]]) -> str | None:
     """Fill in what Redis knows; returns why not, where it cannot be asked."""
     if is_embedded(app):
         return "Redis is inside the process of `aijobs run` and cannot be asked from here"

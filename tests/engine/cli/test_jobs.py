@@ -286,7 +286,7 @@ def test_explain_says_why_and_what_to_do(aijobs: Run, database: str, here: World
     assert "DELIVERED" in done.out
 
 
-@pytest.mark.parametrize("verb", ["show", "explain", "wait", "cancel", "retry"])
+@pytest.mark.parametrize("verb", ["show", "explain", "wait", "follow", "cancel", "retry"])
 def test_a_job_that_does_not_exist_is_not_found(aijobs: Run, database: str, verb: str) -> None:
     done = aijobs("jobs", verb, "00000000-0000-0000-0000-000000000001", "--json")
 
@@ -362,6 +362,44 @@ def test_waiting_for_a_job_that_runs_says_nothing_in_a_pipe(
 
     [over] = done.err.splitlines()
     assert over.startswith("time is up")
+
+
+# -- follow ---------------------------------------------------------------------------------------
+
+
+def test_following_prints_each_change_once_until_the_end(aijobs: Run, database: str, here: World) -> None:
+    job_id = create(aijobs)
+    here.settle()
+
+    done = aijobs("jobs", "follow", job_id)
+
+    assert (done.code, done.err) == (0, "")
+    [line] = done.out.splitlines()
+    assert line.startswith("+")
+    assert line.endswith(" succeeded")
+
+
+def test_followed_changes_are_a_json_document_a_line(aijobs: Run, database: str, here: World) -> None:
+    job_id = create(aijobs)
+    lease = here.claim(UUID(job_id))
+    here.run(lambda conn: here.app.lifecycle.report_progress(conn, lease, 40, "reading"))
+
+    done = aijobs("jobs", "follow", job_id, "--json", "--timeout", "50ms")
+
+    assert done.code == 6
+    [told] = [json.loads(line) for line in done.out.splitlines()]
+    assert (told["jobId"], told["lifecycleStatus"]) == (job_id, "running")
+    assert (told["progress"], told["progressNote"]) == (40, "reading")
+
+
+def test_following_a_job_that_failed_has_its_own_exit_code(aijobs: Run, database: str, here: World) -> None:
+    job_id = create(aijobs, "--input", '{"fail_times": 9, "error": "content_safety"}')
+    here.settle()
+
+    done = aijobs("jobs", "follow", job_id)
+
+    assert done.code == 5
+    assert done.out.rstrip().endswith("failed CONTENT_SAFETY_SYNTHETIC")
 
 
 # -- cancel and retry ----------------------------------------------------------------------------

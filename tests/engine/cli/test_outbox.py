@@ -175,6 +175,37 @@ def test_workers_need_a_redis_that_can_be_asked(aijobs: Run) -> None:
     assert (away.code, "AIJOBS_REDIS_URL" in away.err) == (8, True)
 
 
+def test_stats_count_jobs_queues_events_and_daemons(
+    aijobs: Run, database: str, redis_url: str
+) -> None:
+    with World(database, redis_url) as here:
+        here.transport.register_worker("w-1", [QUEUE])
+        here.transport.register_dispatcher("d-1")
+        here.create()
+        here.dispatch()
+        here.create()
+        here.app.jobs.request_cancel(here.create().id)
+
+        done = aijobs("stats", "--json", "--redis-url", redis_url)
+        told = aijobs("stats", "--redis-url", redis_url)
+
+    assert done.json["jobs"] == {"queued": 2, "running": 0, "succeeded": 0, "failed": 0, "cancelled": 1}
+    [queue] = [one for one in done.json["queues"] if one["name"] == QUEUE]
+    assert (queue["queued"], queue["inRedis"], queue["workers"]) == (2, 1, 1)
+    assert 0 <= queue["oldestWaitingSeconds"] < 60
+    assert done.json["outbox"]["pending"] == 1
+    assert done.json["daemons"] == {"workers": 1, "dispatchers": 1}
+    assert "queued\t2" in told.out.splitlines()
+
+
+def test_stats_are_told_without_redis(aijobs: Run, database: str) -> None:
+    done = aijobs("stats", "--redis-url", "redis://127.0.0.1:1/0", "--json")
+
+    assert done.code == 0
+    assert "daemons" not in done.json
+    assert all("inRedis" not in queue for queue in done.json["queues"])
+
+
 def test_workers_and_dispatchers_are_listed_with_their_roles(
     aijobs: Run, database: str, redis_url: str
 ) -> None:

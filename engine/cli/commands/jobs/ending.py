@@ -76,14 +76,15 @@ def finish(session: Session, jobs: Sequence[JobView], *, timeout_s: float | None
         open_ = len(jobs) - len(ended)
         out.say(f"time is up; {open_} of {len(jobs)} jobs go on: aijobs jobs explain {_first_open(seen)}")
         return Exit.TIMED_OUT
-    return _verdict(session, ended)
+    return verdict(session, ended)
 
 
 def _first_open(seen: dict[UUID, JobView]) -> UUID:
     return next(job.id for job in seen.values() if not job.is_final)
 
 
-def _verdict(session: Session, ended: Sequence[JobView]) -> int:
+def verdict(session: Session, ended: Sequence[JobView]) -> int:
+    """Tell what went wrong with ended jobs, and return the exit code."""
     bad = [job for job in ended if job.lifecycle_status is not LifecycleStatus.SUCCEEDED]
     for job in bad[:3]:
         told = job.internal_error_message or job.public_error_message
