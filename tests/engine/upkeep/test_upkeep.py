@@ -282,10 +282,13 @@ class TestLostDeliveries:
         assert all(len(world.deliveries(job.id)) == 1 for job in jobs)
         assert world.depth() == 3
 
-    def test_a_delivery_that_is_still_in_the_outbox_is_not_doubled(self, world: World) -> None:
+    @pytest.mark.parametrize("status", ["pending", "processing"])
+    def test_a_delivery_that_is_still_in_the_outbox_is_not_doubled(self, world: World, status: str) -> None:
+        """Waiting, or in the hands of a dispatcher that puts it at this moment."""
         job = world.create()
         world.dispatch()
-        world.change("outbox_event", {"aggregate_id": job.id}, status="pending", published_at=None)
+        world.change("outbox_event", {"aggregate_id": job.id}, status=status, published_at=None)
+        _forget_tickets(world)
         world.app.clock.advance(61_000)
 
         world.upkeep()
