@@ -217,7 +217,7 @@ class OutboxRepository:
     def append(self, conn: sa.Connection, events: Sequence[NewEvent]) -> None:
         """Write ``events`` in the caller's transaction, as many as there are in one statement."""
         if events:
-            _INSERT.execute(conn, [self._row(event) for event in events], now_us=self._clock.us())
+            _INSERT.write(conn, [self._row(event) for event in events], now_us=self._clock.us())
 
     def _row(self, event: NewEvent) -> dict[str, Any]:
         return {
@@ -303,9 +303,10 @@ class OutboxRepository:
 
     # -------------------------------------------------------------- jobs that end, operators, retention
 
-    def mark_obsolete(self, conn: sa.Connection, job_ids: Sequence[UUID], enqueue: str) -> int:
+    def mark_obsolete(self, conn: sa.Connection, job_ids: Sequence[UUID], enqueue: str) -> None:
         """pending or dead -> obsolete for the deliveries of jobs that end in this transaction (X38)."""
-        return _OBSOLETE.execute(conn, job_ids, enqueue=enqueue) if job_ids else 0
+        if job_ids:
+            _OBSOLETE.write(conn, job_ids, enqueue=enqueue)
 
     def retire(self, conn: sa.Connection, awaited: Awaited, *, limit: int = 500) -> int:
         """dead -> obsolete for deliveries that are not ``awaited``: their jobs ended or came back another way.

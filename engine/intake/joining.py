@@ -20,6 +20,7 @@ from engine.errors import (
     TransactionNotSupportedError,
 )
 from outbox.base.db import classify, is_prepared
+from outbox.base.later import send_kept
 
 CallerSession = Session | scoped_session[Session] | sa.Connection
 
@@ -40,6 +41,7 @@ def joined(session: CallerSession, *, after_commit: Callable[[], None]) -> Itera
     try:
         _check(conn)
         yield conn
+        send_kept(conn)
     except sa.exc.DBAPIError as error:
         _poison(session)
         raise CallerTransactionLostError(

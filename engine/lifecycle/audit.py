@@ -111,7 +111,7 @@ class AuditRepository:
     def append(self, conn: sa.Connection, *acts: Act) -> None:
         """Write acts down in the caller's transaction: they stand if and only if what was done stands."""
         if acts:
-            _INSERT.execute(conn, [act.row() for act in acts], now_us=self._clock.us())
+            _INSERT.write(conn, [act.row() for act in acts], now_us=self._clock.us())
 
     def page(
         self,

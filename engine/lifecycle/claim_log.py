@@ -52,14 +52,14 @@ class ClaimLog:
             }
             for claim in claims
         ]
-        _INSERT.execute(conn, rows, now_us=self._clock.us())
+        _INSERT.write(conn, rows, now_us=self._clock.us())
 
     def end(
         self, conn: sa.Connection, leases: Sequence[Lease], failure: Failure | None, *, ago_ms: int = 0
     ) -> None:
         """Record that the claims behind ``leases`` are over since ``ago_ms``, all for the same reason."""
         if leases:
-            _END.execute(
+            _END.write(
                 conn, by_epoch(leases), now_us=self._clock.us(-ago_ms), code=failure.code if failure else None,
                 told=failure.errors_json if failure else None,
             )  # fmt: skip

@@ -20,6 +20,7 @@ _INSERT = RowInsert(
     _TABLE,
     ["job_id", "content", "output_hash", "schema_version", "redaction_version"],
     expressions={"created_at": stamp("now_us"), "expires_at": stamp("expires_us")},
+    bulky="content",
 )
 _ids = sa.bindparam("ids", expanding=True, type_=_C.job_id.type)
 _LOAD = sa.select(_C.content).where(_C.job_id == sa.bindparam("job_id", type_=_C.job_id.type))
@@ -58,7 +59,7 @@ class OutputRepository:
             }
             for job_id, o in outputs
         ]  # fmt: skip
-        _INSERT.execute(conn, rows, now_us=self._clock.us())
+        _INSERT.write(conn, rows, now_us=self._clock.us())
 
     def load(self, conn: sa.Connection, job_id: UUID) -> bytes | None:
         """The output's canonical bytes; None when there is none or it has expired."""

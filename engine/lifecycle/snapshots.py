@@ -23,6 +23,7 @@ _INSERT = RowInsert(
     _TABLE,
     ["job_id", "content", "content_hash", "schema_version", "redaction_version"],
     expressions={"created_at": stamp("now_us"), "expires_at": stamp("expires_us")},
+    bulky="content",
 )
 
 _ids = sa.bindparam("ids", expanding=True, type_=_C.job_id.type)
@@ -75,7 +76,7 @@ class SnapshotRepository:
             }
             for s, days in snapshots
         ]  # fmt: skip
-        _INSERT.execute(conn, rows, now_us=self._clock.us())
+        _INSERT.write(conn, rows, now_us=self._clock.us())
 
     def load(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Snapshot]:
         """The snapshots of ``job_ids`` that exist."""

@@ -125,7 +125,7 @@ class UsageRepository:
             for i in intents if i.lease in held and i.key not in stored
         ]  # fmt: skip
         if rows:
-            _INSERT.execute(conn, rows, now_us=self._clock.us())
+            _INSERT.write(conn, rows, now_us=self._clock.us())
         return [i.lease in held for i in intents]
 
     def recorded(self, conn: sa.Connection, intents: Sequence[Intent]) -> list[bool] | None:

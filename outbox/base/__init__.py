@@ -7,12 +7,14 @@
     verify ...... what is wrong with a server or a connection, asked once at start
     clock ....... the database's clock, as SQL; the only place that may look at a host's
     bulk ........ many rows in one INSERT, compiled once
+    later ....... writes that travel with their COMMIT
     canonical ... one byte string per JSON value (RFC 8785), and digests
     documents ... from a validated model to those bytes
     unindexed ... a column that may narrow a change by key and must not choose its way
     ids ......... UUIDv7, made before the insert
     loop ........ a loop is one round plus a runner
     backoff ..... growing waits with jitter, as a pure function
+    signals ..... told on a thread, whichever thread the kernel hands them to
     points ...... where a drill may kill a process; nothing in production
     telemetry ... facts are emitted, others format them
 """

@@ -15,11 +15,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from outbox.base.later import write_later
 from outbox.base.text import Process, binder, placeholder, positional, reader, send
 from outbox.base.types import Name
 
-#: Rows a statement holds at most: keeps packets far below max_allowed_packet and parameters below limits.
+#: Rows a statement holds at most: keeps parameters below limits.
 MAX_ROWS = 500
+#: Bytes of a column that may be large which a statement holds at most, unless one row has more: MySQL and MariaDB
+#: refuse a packet of more than 16 MB by default, and escaping may double it.
+MAX_BYTES = 4_000_000
 _MAX_PARAMETERS = 30_000
 
 Row = Mapping[str, Any]
@@ -112,19 +116,27 @@ class RowInsert:
         constants: Mapping[str, str | int] | None = None,
         unless_exists: str | None = None,
         returning: Sequence[str] = (),
+        bulky: str | None = None,
     ) -> None:
+        """``bulky`` is the column whose values may be large; see :data:`MAX_BYTES`."""
         self._table = table
         self._columns = tuple(columns)
         self._expressions = dict(expressions or {})
         self._constants = dict(constants or {})
         self._unless_exists = unless_exists
         self._returning = tuple(returning)
+        self._bulky = bulky
         self._by_dialect: dict[str, _Compiled] = {}
         self._texts: dict[tuple[Any, ...], tuple[str, list[str]]] = {}
 
     def execute(self, conn: sa.Connection, rows: Sequence[Row], **shared: int) -> int:
         """Insert ``rows`` in the caller's transaction; returns the driver's row count."""
         return sum(result.rowcount for result in self._run(conn, rows, shared))
+
+    def write(self, conn: sa.Connection, rows: Sequence[Row], **shared: int) -> None:
+        """Insert ``rows`` in the caller's transaction, perhaps only with its COMMIT (:mod:`outbox.base.later`)."""
+        for statement, parameters in self._statements(conn, rows, shared):
+            write_later(conn, statement, parameters)
 
     def returns(self, conn: sa.Connection) -> bool:
         """Whether this database can answer an INSERT with its rows; MySQL cannot."""
@@ -145,15 +157,36 @@ class RowInsert:
     def _run(
         self, conn: sa.Connection, rows: Sequence[Row], shared: Mapping[str, int]
     ) -> Iterator[sa.CursorResult[Any]]:
+        for statement, parameters in self._statements(conn, rows, shared):
+            yield send(conn, statement, parameters)
+
+    def _statements(
+        self, conn: sa.Connection, rows: Sequence[Row], shared: Mapping[str, int]
+    ) -> Iterator[tuple[str, Iterable[Any]]]:
         compiled = self._compiled(conn.dialect)
         step = max(1, min(MAX_ROWS, _MAX_PARAMETERS // max(1, len(compiled.names))))
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step]
+        for part in self._parts(rows, step):
             if len(part) >= _FEW:
-                yield send(conn, *compiled.many(part, shared))
+                yield compiled.many(part, shared)
             else:
                 text, names = self._text(compiled, len(part), shared)
-                yield send(conn, text, compiled.few(part, names))
+                yield text, compiled.few(part, names)
+
+    def _parts(self, rows: Sequence[Row], step: int) -> Iterator[Sequence[Row]]:
+        if self._bulky is None:
+            yield from (rows[start : start + step] for start in range(0, len(rows), step))
+            return
+        part: list[Row] = []
+        size = 0
+        for row in rows:
+            more = len(row[self._bulky] or b"")
+            if part and (len(part) == step or size + more > MAX_BYTES):
+                yield part
+                part, size = [], 0
+            part.append(row)
+            size += more
+        if part:
+            yield part
 
     def _text(self, compiled: _Compiled, count: int, shared: Mapping[str, int]) -> tuple[str, list[str]]:
         """The text for a few rows: the same each time, unless a test moves the clock."""

@@ -30,6 +30,7 @@ from outbox.base.failures import classify as classify
 from outbox.base.failures import short, unavailable
 from outbox.base.failures import translate as translate
 from outbox.base.idle import end_idle_transactions
+from outbox.base.later import keep_writes
 
 T = TypeVar("T")
 #: An Engine or an AsyncEngine.
@@ -122,6 +123,7 @@ def _prepare(engine: sa.Engine) -> None:
     # On the dialect, which an engine shares with its copies under other execution options.
     engine.dialect._aijobs_prepared = True  # type: ignore[attr-defined]
     sa.event.listen(engine, "connect", _PREPARE[engine.dialect.name])
+    keep_writes(engine)
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "begin", _begin_sqlite)
 

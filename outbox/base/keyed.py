@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from outbox.base.later import write_later
 from outbox.base.prepared import Compiled, Prepared, Statement
 from outbox.base.text import send
 
@@ -64,6 +65,10 @@ class Keyed:
     def execute(self, conn: sa.Connection, keys: Keys, **values: Any) -> int:
         """Run it for ``keys`` in the caller's transaction; returns the row count."""
         return send(conn, *_with_keys(self._prepared.compiled(conn.dialect), keys, values)).rowcount
+
+    def write(self, conn: sa.Connection, keys: Keys, **values: Any) -> None:
+        """Run it for ``keys`` in the caller's transaction, perhaps only with its COMMIT (:mod:`outbox.base.later`)."""
+        write_later(conn, *_with_keys(self._prepared.compiled(conn.dialect), keys, values))
 
     def fetch(self, conn: sa.Connection, keys: Keys, **values: Any) -> list[list[Any]]:
         """Run a SELECT for ``keys``; rows in the order of its columns."""

@@ -127,11 +127,8 @@ class MovePromises(Promises):
         ending = desk.appended(job_id=first.job_id, delivery_no=0, event_type=EventType.COMPLETED, subscriber="s")
         other = desk.appended()
 
-        marked = desk.uow.run(
-            lambda conn: desk.outbox.mark_obsolete(conn, [first.job_id], EventType.ENQUEUE)
-        )
+        desk.uow.run(lambda conn: desk.outbox.mark_obsolete(conn, [first.job_id], EventType.ENQUEUE))
 
-        assert marked == 2
         assert [desk.status(e) for e in (first, second, ending, other)] == [
             EventStatus.OBSOLETE, EventStatus.OBSOLETE, EventStatus.PENDING, EventStatus.PENDING,
         ]  # fmt: skip

@@ -122,6 +122,12 @@ class Desk:
             _, found = it.claim(conn, queue, [EventType.ENQUEUE], limit=500, owner=OWNER)
             return sum(event.id == id_ for event in found)
 
+        def obsolete(conn: sa.Connection, id_: UUID, job: UUID, _token: UUID) -> int:
+            status = sa.select(_EVENT.c.status).where(_EVENT.c.id == id_)
+            before = conn.execute(status).scalar_one()
+            it.mark_obsolete(conn, [job], EventType.ENQUEUE)
+            return int(conn.execute(status).scalar_one() != before)
+
         return {
             "claim": claim,
             "mark_published": lambda c, id_, _job, token: it.mark_published(c, [id_], token),
@@ -132,7 +138,7 @@ class Desk:
             "refuse_for_good": lambda c, id_, _job, token: it.refuse(
                 c, id_, token, "REFUSED", max_attempts=1, delay_ms=0
             ),
-            "mark_obsolete": lambda c, _id, job, _token: it.mark_obsolete(c, [job], EventType.ENQUEUE),
+            "mark_obsolete": obsolete,
             "revive": lambda c, id_, _job, _token: it.revive(c, id_),
             "discard": lambda c, id_, _job, _token: it.discard(c, id_, "no longer needed"),
         }

@@ -8,6 +8,23 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from outbox.base import later
+
+
+@contextmanager
+def _kept_writes(look: Callable[[str], str]) -> Iterator[None]:
+    """Let `look` see each write that was kept for later, when it is sent, and say what is sent for it."""
+    really = later._run
+
+    def run(connection: Any, writes: list[str]) -> None:
+        really(connection, [look(write) for write in writes])
+
+    later._run = run
+    try:
+        yield
+    finally:
+        later._run = really
+
 
 @contextmanager
 def refusing(engine: sa.Engine, fragment: str, *, times: int = 1) -> Iterator[list[str]]:
@@ -17,15 +34,20 @@ def refusing(engine: sa.Engine, fragment: str, *, times: int = 1) -> Iterator[li
     """
     refused: list[str] = []
 
-    def spoil(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> tuple[str, Any]:
+    def spoilt(statement: str) -> str:
         if fragment in statement and len(refused) < times:
             refused.append(statement)
-            return "SELEKT nonsense", ()
-        return statement, parameters
+            return "SELEKT nonsense"
+        return statement
+
+    def spoil(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> tuple[str, Any]:
+        sent = spoilt(statement)
+        return sent, parameters if sent == statement else ()
 
     sa.event.listen(engine, "before_cursor_execute", spoil, retval=True)
     try:
-        yield refused
+        with _kept_writes(spoilt):
+            yield refused
     finally:
         sa.event.remove(engine, "before_cursor_execute", spoil)
 
@@ -38,9 +60,14 @@ def statements(engine: sa.Engine) -> Iterator[list[str]]:
     def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         seen.append(statement)
 
+    def noted(statement: str) -> str:
+        seen.append(statement)
+        return statement
+
     sa.event.listen(engine, "before_cursor_execute", note)
     try:
-        yield seen
+        with _kept_writes(noted):
+            yield seen
     finally:
         sa.event.remove(engine, "before_cursor_execute", note)
 

@@ -208,7 +208,7 @@ def test_the_one_whose_statement_comes_first_wins(
             held.go_on.set()
         else:
             # The cancel begins while the final transaction holds the row.
-            with after_statement(world.engine, "INTO ai_job_output", rival.start):
+            with after_statement(world.engine, "finished_at=", rival.start):
                 held.go_on.set()
                 eventually(lambda: world.job(job.id).is_final)
             rival.join(20)

@@ -19,7 +19,8 @@ def _make_notes(url: str) -> None:
         NOTES.create(engine)
 
 
-def _engine(pool: Databases) -> Iterator[sa.Engine]:
+def engine_with_notes(pool: Databases) -> Iterator[sa.Engine]:
+    """An engine on a database of ``pool`` with an empty `NOTES`."""
     url = pool.prepared("notes", _make_notes)
     with engine_for(url) as engine:
         yield engine
@@ -29,7 +30,7 @@ def _engine(pool: Databases) -> Iterator[sa.Engine]:
 @pytest.fixture
 def engine(database_kind: str, databases: Callable[[str], Databases]) -> Iterator[sa.Engine]:
     """The test runs once for each kind."""
-    yield from _engine(databases(database_kind))
+    yield from engine_with_notes(databases(database_kind))
 
 
 @pytest.fixture(params=["mariadb", "postgresql"])
@@ -40,7 +41,7 @@ def server_engine(
     wanted = request.config.getoption("--database")
     if wanted and request.param not in wanted:
         pytest.skip(f"not asked for: {request.param}")
-    yield from _engine(databases(request.param))
+    yield from engine_with_notes(databases(request.param))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from outbox.base import bulk
 from outbox.base.bulk import MAX_ROWS, RowInsert
 from outbox.base.clock import DatabaseClock, epoch_ms, moment, stamp
 from outbox.base.ids import new_id
@@ -256,3 +257,17 @@ def test_a_callers_text_is_always_a_parameter(conn: sa.Connection) -> None:
 
     assert "secret" not in text
     assert values.count("secret") == 20
+
+
+def test_large_values_are_spread_over_statements(conn: sa.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet has a limit on MySQL and MariaDB; one row beyond it goes alone, and none is lost."""
+    monkeypatch.setattr(bulk, "MAX_BYTES", 20)
+    sent: list[str] = []
+    sa.event.listen(conn, "before_cursor_execute", lambda _c, _u, statement, *_: sent.append(statement))
+    titles = ["x" * length for length in (10, 10, 1, 20, 8, 8, 8, 0)]
+
+    insert = RowInsert(NOTES, ["id", "title"], bulky="title")
+    insert.execute(conn, [{"id": new_id(), "title": title} for title in titles])
+
+    assert sum(statement.startswith("INSERT") for statement in sent) == 5
+    assert sorted(read(conn, "title")) == sorted(titles)

@@ -1,0 +1,170 @@
+"""Writes that wait for the COMMIT: one trip, their order kept, and nothing of them without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from outbox.base import later
+from outbox.base.bulk import RowInsert
+from outbox.base.db import UnitOfWork
+from outbox.base.ids import new_id
+from tests.outbox.base.conftest import engine_with_notes
+from tests.outbox.base.notes import NOTES
+from tests.support.databases import Databases
+
+_INSERT = RowInsert(NOTES, ["id", "title", "n"])
+
+
+@pytest.fixture
+def on_mariadb(
+    request: pytest.FixtureRequest, databases: Callable[[str], Databases]
+) -> Iterator[UnitOfWork]:
+    """The one database that keeps writes."""
+    wanted = request.config.getoption("--database")
+    if wanted and "mariadb" not in wanted:
+        pytest.skip("not asked for: mariadb")
+    for engine in engine_with_notes(databases("mariadb")):
+        yield UnitOfWork(engine)
+
+
+def note(n: int = 0, title: str = "", **more: Any) -> dict[str, Any]:
+    return {"id": new_id(), "title": title, "n": n} | more
+
+
+def numbers(uow: UnitOfWork) -> list[int]:
+    return uow.read(
+        lambda conn: list(conn.execute(sa.select(NOTES.c.n).order_by(NOTES.c.n)).scalars())
+    )
+
+
+def test_written_rows_are_there_after_the_commit(uow: UnitOfWork) -> None:
+    def unit(conn: sa.Connection) -> None:
+        for n in range(3):
+            _INSERT.write(conn, [note(n)])
+
+    uow.run(unit)
+    assert numbers(uow) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "title", ["it's; END -- %s", "%(x)s %%", "\\", '"', "`", "\U0001f600", "/* */ ? :a"]
+)
+def test_values_come_back_as_they_were(uow: UnitOfWork, title: str) -> None:
+    uow.run(lambda conn: _INSERT.write(conn, [note(title=title)]))
+    assert uow.read(lambda conn: conn.execute(sa.select(NOTES.c.title)).scalar_one()) == title
+
+
+LOOKS: dict[str, Callable[[sa.Connection], Any]] = {
+    "core": lambda conn: conn.execute(sa.select(NOTES.c.n)).scalars().all(),
+    "text": lambda conn: conn.exec_driver_sql("SELECT n FROM note").scalars().all(),
+    "session": lambda conn: Session(conn).scalars(sa.select(NOTES.c.n)).all(),
+    "many": lambda conn: conn.execute(sa.insert(NOTES), [note(9), note(9)]).rowcount and [7],
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_other_statement_comes_after_them(uow: UnitOfWork, look: str) -> None:
+    def unit(conn: sa.Connection) -> None:
+        _INSERT.write(conn, [note(7)])
+        assert list(LOOKS[look](conn)) == [7]
+        assert not getattr(conn.connection.dbapi_connection, later._KEPT, [])
+
+    uow.run(unit)
+    assert 7 in numbers(uow)
+
+
+def test_a_rollback_takes_them_back(engine: sa.Engine, uow: UnitOfWork) -> None:
+    with engine.connect() as conn:
+        _INSERT.write(conn, [note(1)])
+        conn.rollback()
+        conn.execute(sa.insert(NOTES), note(2))
+        conn.commit()
+    assert numbers(uow) == [2]
+
+
+def test_a_connection_that_is_given_back_keeps_nothing(engine: sa.Engine, uow: UnitOfWork) -> None:
+    with engine.connect() as conn:
+        _INSERT.write(conn, [note(1)])
+    uow.run(lambda conn: _INSERT.write(conn, [note(2)]))
+    assert numbers(uow) == [2]
+
+
+def test_a_refused_write_stores_nothing_of_its_unit(uow: UnitOfWork) -> None:
+    """CI-8. Not what stood before it either: the COMMIT is not reached."""
+    twin = note(1)
+
+    def unit(conn: sa.Connection) -> None:
+        _INSERT.write(conn, [note(0)])
+        _INSERT.write(conn, [twin])
+        _INSERT.write(conn, [twin])
+
+    with pytest.raises(sa.exc.IntegrityError):
+        uow.run(unit)
+    assert numbers(uow) == []
+
+
+def test_a_caller_hears_of_a_refused_write_before_the_commit(engine: sa.Engine) -> None:
+    twin = note(1)
+
+    def write(conn: sa.Connection) -> None:
+        _INSERT.write(conn, [twin, twin])
+        later.send_kept(conn)
+
+    with engine.connect() as conn, pytest.raises(sa.exc.IntegrityError):
+        write(conn)
+
+
+def test_a_lock_that_is_not_given_runs_the_whole_unit_again(on_mariadb: UnitOfWork) -> None:
+    """CI-8, DB-12. The write that had to wait is at its end; its beginning is run again all the same."""
+    held = note(1)
+    runs: list[int] = []
+    with on_mariadb.engine.connect() as rival:
+        rival.execute(sa.insert(NOTES), held)
+
+        def unit(conn: sa.Connection) -> None:
+            conn.exec_driver_sql("SET innodb_lock_wait_timeout = 1")
+            _INSERT.write(conn, [note(10 + len(runs))])
+            _INSERT.write(conn, [held])
+            runs.append(len(runs))
+            if len(runs) == 2:
+                rival.rollback()
+
+        on_mariadb.run(unit)
+    assert runs == [0, 1]
+    assert numbers(on_mariadb) == [1, 11]
+
+
+def test_they_travel_with_the_commit(on_mariadb: UnitOfWork) -> None:
+    """Design 14. On MariaDB any number of them, COMMIT included, is one question to the server."""
+
+    def questions(conn: sa.Connection) -> int:
+        return int(conn.exec_driver_sql("SHOW SESSION STATUS LIKE 'Questions'").one()[1])
+
+    with on_mariadb.engine.connect() as conn:
+        before = questions(conn)
+        for n in range(3):
+            _INSERT.write(conn, [note(n)])
+        conn.commit()
+        assert questions(conn) - before == 2
+        conn.rollback()
+    assert numbers(on_mariadb) == [0, 1, 2]
+
+
+def test_no_packet_grows_beyond_what_servers_take(
+    uow: UnitOfWork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(later, "MAX_KEPT", 400)
+
+    def unit(conn: sa.Connection) -> None:
+        for n in range(40):
+            _INSERT.write(conn, [note(n, title="x" * 20)])
+            kept = getattr(conn.connection.dbapi_connection, later._KEPT, [])
+            assert sum(map(len, kept)) <= 400
+
+    uow.run(unit)
+    assert numbers(uow) == list(range(40))
