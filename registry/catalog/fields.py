@@ -35,6 +35,14 @@ def _blank_is_absent(value: Any) -> Any:
 
 
 OptionalText = Annotated[Annotated[str, text_of(2_000)] | None, BeforeValidator(_blank_is_absent)]
+#: The passage that an answer of a model rests on.
+SourceQuote = Annotated[
+    OptionalText,
+    Field(
+        description="The passage that proves the answer, copied word for word from the text in "
+        "its original language; null if no single passage does."
+    ),
+]
 
 
 class JobInput(BaseModel):
@@ -44,6 +52,14 @@ class JobInput(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class StudyInput(JobInput):
+    """A text to make something of that helps to learn it."""
+
+    text: SourceText = Field(description="The text to learn from.")
+    title: OneLine | None = Field(default=None, description="Title of the text, for context.")
+    language: Language | None = None
 
 
 class JobOutput(BaseModel):

@@ -6,26 +6,14 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from registry.catalog.fields import (
-    COMMON_RULES,
-    JobInput,
-    JobOutput,
-    Language,
-    OneLine,
-    OptionalText,
-    SourceText,
-    text_of,
-)
+from registry.catalog.fields import COMMON_RULES, JobOutput, SourceQuote, StudyInput, text_of
 from registry.definition import JobDefinition
 from registry.prompt import PromptTemplate
 
 
-class FlashcardInput(JobInput):
+class FlashcardInput(StudyInput):
     """The text to learn, and how many cards at most."""
 
-    text: SourceText = Field(description="The text to make flashcards from.")
-    title: OneLine | None = Field(default=None, description="Title of the text, for context.")
-    language: Language | None = None
     max_cards: int = Field(default=10, ge=1, le=50, description="The most cards to make.")
 
 
@@ -38,11 +26,7 @@ class Flashcard(JobOutput):
     back: Annotated[str, text_of(4_000)] = Field(
         description="The shortest complete and correct answer to the front, taken from the text."
     )
-    source_quote: OptionalText = Field(
-        default=None,
-        description="The passage that proves the answer, copied word for word from the text in "
-        "its original language; null if no single passage does.",
-    )
+    source_quote: SourceQuote = None
 
 
 class FlashcardOutput(JobOutput):

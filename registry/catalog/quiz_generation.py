@@ -8,24 +8,19 @@ from pydantic import Field, field_validator, model_validator
 
 from registry.catalog.fields import (
     COMMON_RULES,
-    JobInput,
     JobOutput,
-    Language,
-    OneLine,
     OptionalText,
-    SourceText,
+    SourceQuote,
+    StudyInput,
     text_of,
 )
 from registry.definition import JobDefinition
 from registry.prompt import PromptTemplate
 
 
-class QuizInput(JobInput):
+class QuizInput(StudyInput):
     """The text to ask about, and how many questions at most."""
 
-    text: SourceText = Field(description="The text to make a quiz from.")
-    title: OneLine | None = Field(default=None, description="Title of the text, for context.")
-    language: Language | None = None
     max_questions: int = Field(default=5, ge=1, le=30, description="The most questions to ask.")
 
 
@@ -49,11 +44,7 @@ class QuizQuestion(JobOutput):
         description="One or two sentences: why that option is correct and the likeliest wrong "
         "one is not.",
     )
-    source_quote: OptionalText = Field(
-        default=None,
-        description="The passage that proves the answer, copied word for word from the text in "
-        "its original language; null if no single passage does.",
-    )
+    source_quote: SourceQuote = None
 
     @field_validator("options")
     @classmethod
