@@ -25,6 +25,8 @@ Instant = Annotated[datetime, PlainSerializer(iso, return_type=str)]
 PublicText = Annotated[str, BeforeValidator(publicly)]
 #: Text without control characters, which not every database could take.
 PLAIN: Final = r"^[^\x00-\x1f\x7f]*$"
+#: Names that stand in columns of ASCII; MariaDB compares nothing else with them.
+ASCII: Final = r"^[\x20-\x7e]*$"
 Reason255 = Annotated[
     str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$")
 ]

@@ -63,7 +63,8 @@ def shared_socket(host: str, port: int) -> socket.socket:
     They are processes of one user, each started by itself, so that one may go while the others stay. Raises
     ``OSError``.
     """
-    [family, kind, protocol, _, address] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = places[0]
     found = socket.socket(family, kind, protocol)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -156,7 +156,11 @@ def claims(conn: sa.Connection, job_id: UUID) -> list[ClaimView]:
 
 def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
     equal = {name: getattr(wanted, name) for name in _EQUAL}
-    found: list[sa.ColumnElement[bool]] = [_C[name] == value for name, value in equal.items() if value is not None]
+    found: list[sa.ColumnElement[bool]] = [
+        _C[name] == value if name not in _ASCII or value.isascii() else sa.false()
+        for name, value in equal.items()
+        if value is not None
+    ]
     if wanted.statuses:
         found.append(_C.lifecycle_status.in_([status.value for status in wanted.statuses]))
     if wanted.created_from is not None:
@@ -170,6 +174,8 @@ def _overdue(row: Any) -> Overdue:
     return Overdue(*row)
 
 
+#: Columns of ASCII, with which MariaDB compares nothing else: another text matches no row.
+_ASCII = frozenset({"job_type", "queue_name", "error_code"})
 _EQUAL = ("job_type", "queue_name", "user_id", "target_type", "target_id", "error_code")
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from engine.http.bodies import PLAIN, Order, Status
+from engine.http.bodies import ASCII, PLAIN, Order, Status
 from engine.lifecycle.views import JobFilter
 from registry.job import LifecycleStatus
 
@@ -36,12 +36,12 @@ class WantedJobs(Order):
     """A filter; what is left out restricts nothing. Times are ISO 8601 with an offset."""
 
     status: list[Status] = Field(default_factory=list, max_length=5)
-    job_type: Annotated[str, Field(max_length=64, pattern=PLAIN)] | None = None
-    queue_name: Annotated[str, Field(max_length=32, pattern=PLAIN)] | None = None
+    job_type: Annotated[str, Field(max_length=64, pattern=ASCII)] | None = None
+    queue_name: Annotated[str, Field(max_length=32, pattern=ASCII)] | None = None
     user_id: Annotated[str, Field(max_length=128, pattern=PLAIN)] | None = None
     target_type: Annotated[str, Field(max_length=64, pattern=PLAIN)] | None = None
     target_id: Annotated[str, Field(max_length=255, pattern=PLAIN)] | None = None
-    error_code: Annotated[str, Field(max_length=64, pattern=PLAIN)] | None = None
+    error_code: Annotated[str, Field(max_length=64, pattern=ASCII)] | None = None
     created_from: Moment | None = None
     created_until: Moment | None = None
 
@@ -62,9 +62,9 @@ class WantedJobs(Order):
 
 def wanted_jobs(
     status: Annotated[list[Status] | None, Query(max_length=5)] = None,
-    job_type: Annotated[str | None, Query(alias="jobType", max_length=64, pattern=PLAIN)] = None,
+    job_type: Annotated[str | None, Query(alias="jobType", max_length=64, pattern=ASCII)] = None,
     queue_name: Annotated[
-        str | None, Query(alias="queueName", max_length=32, pattern=PLAIN)
+        str | None, Query(alias="queueName", max_length=32, pattern=ASCII)
     ] = None,
     user_id: Annotated[str | None, Query(alias="userId", max_length=128, pattern=PLAIN)] = None,
     target_type: Annotated[
@@ -72,7 +72,7 @@ def wanted_jobs(
     ] = None,
     target_id: Annotated[str | None, Query(alias="targetId", max_length=255, pattern=PLAIN)] = None,
     error_code: Annotated[
-        str | None, Query(alias="errorCode", max_length=64, pattern=PLAIN)
+        str | None, Query(alias="errorCode", max_length=64, pattern=ASCII)
     ] = None,
     created_from: Annotated[Moment | None, Query(alias="createdFrom")] = None,
     created_until: Annotated[Moment | None, Query(alias="createdUntil")] = None,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit
 from engine.http.admin.jobs import shown
-from engine.http.bodies import PLAIN, Body, Instant
+from engine.http.bodies import ASCII, PLAIN, Body, Instant
 from engine.http.edge import Edge
 from registry.definition import JobDefinition
 
@@ -99,13 +99,13 @@ def fleet_routes(router: APIRouter, edge: Edge, operator: Any) -> None:
     @router.get("/audit", response_model=AuditPage)
     def list_audit(
         object_type: Annotated[
-            str | None, Query(alias="objectType", max_length=32, pattern=PLAIN)
+            str | None, Query(alias="objectType", max_length=32, pattern=ASCII)
         ] = None,
         object_id: Annotated[
             str | None, Query(alias="objectId", max_length=255, pattern=PLAIN)
         ] = None,
         actor: Annotated[str | None, Query(max_length=128, pattern=PLAIN)] = None,
-        verb: Annotated[str | None, Query(max_length=64, pattern=PLAIN)] = None,
+        verb: Annotated[str | None, Query(max_length=64, pattern=ASCII)] = None,
         before: Before = None,
         limit: Limit = 50,
         who: Operator = Depends(operator),

@@ -12,7 +12,7 @@ from engine.errors import DispatchDiscarded
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit
 from engine.http.admin.jobs import Reason, shown
-from engine.http.bodies import PLAIN, Body, Instant, Order, Reason255
+from engine.http.bodies import ASCII, Body, Instant, Order, Reason255
 from engine.http.edge import Edge
 from engine.http.problem import problem_responses
 from engine.lifecycle.audit import Act
@@ -97,7 +97,7 @@ def _read_routes(router: APIRouter, edge: Edge, operator: Any) -> None:
     def list_events(
         status: EventState | None = None,
         queue_name: Annotated[
-            str | None, Query(alias="queueName", max_length=32, pattern=PLAIN)
+            str | None, Query(alias="queueName", max_length=32, pattern=ASCII)
         ] = None,
         before: Before = None,
         limit: Limit = 50,

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 import sqlalchemy as sa
 
+from engine.lifecycle import views
 from engine.lifecycle.audit import AuditEntry
 from engine.lifecycle.values import Failure
 from engine.worker.assembly import make_outbox_dispatcher
@@ -374,3 +375,28 @@ def test_workers_types_and_the_audit_are_listed(world: World) -> None:
     assert synthetic["inputSchema"]["properties"]["sleep_ms"]["maximum"] == 600_000
     assert [(a["verb"], a["objectId"]) for a in found] == [("job.cancel", str(job.id))]
     assert others == []
+
+
+@pytest.mark.parametrize(
+    ("route", "name"),
+    [("jobs", "jobType"), ("jobs", "queueName"), ("jobs", "errorCode"), ("jobs", "userId"), ("jobs", "targetId"),
+     ("outbox/events", "queueName"), ("audit", "verb"), ("audit", "objectType"), ("audit", "actor")],
+)  # fmt: skip
+def test_filter_with_a_value_of_another_alphabet_finds_nothing_or_is_refused(
+    each_world: World, route: str, name: str
+) -> None:
+    each_world.create()
+    with operator(each_world) as client:
+        for value in ("é", "💡", "' OR 1=1 --", "%"):
+            answer = client.get(f"{ADMIN}/{route}", params={name: value})
+            assert answer.status_code in (200, 422)
+            assert answer.json().get("items", []) == []
+
+
+def test_list_by_a_name_of_another_alphabet_is_empty_on_every_database(each_world: World) -> None:
+    each_world.create()
+    for wanted in (
+        views.JobFilter(job_type="é"),
+        views.JobFilter(error_code="é", queue_name="ai-background"),
+    ):
+        assert each_world.app.uow.read(lambda conn, wanted=wanted: views.page(conn, wanted)) == []  # type: ignore[misc]
