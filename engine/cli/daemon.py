@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import signal
 import threading
 import time
@@ -32,6 +31,7 @@ from engine.observe.redis_watch import RedisWatch, address_of
 from outbox.base import verify
 from outbox.base.errors import DatabaseLoginRefused, DatabaseMissing, DatabaseUnavailable
 from outbox.base.failures import translate
+from outbox.base.signals import on_signals
 from outbox.errors import TransportUnavailable
 from registry.errors import AiJobsError
 
@@ -151,13 +151,12 @@ def run(
     """
     supervisor = Supervisor(notify_socket())
     watcher = _Watcher(name, stop, supervisor, last=3 if hands_back else 2)
-    restore = watcher.install()
+    restore = on_signals((signal.SIGTERM, signal.SIGINT), watcher.note)
     threading.Thread(target=_tell_ready, args=(name, ready, supervisor, fields), daemon=True).start()
     try:
         drained = work()
     finally:
         restore()
-        watcher.end()
     _log.info("stopped", extra={"fields": {"finished": drained, **fields}})
     return 0 if drained or watcher.first is None else 128 + watcher.first
 
@@ -171,7 +170,7 @@ def _tell_ready(
 
 
 class _Watcher:
-    """Takes signals off the main thread: a handler may interrupt it anywhere, also inside a lock."""
+    """Counts the signals, and does what the next one asks for."""
 
     def __init__(self, name: str, stop: Callable[[], None], supervisor: Supervisor, *, last: int) -> None:
         """The signal number ``last`` ends the process as it stands."""
@@ -179,40 +178,20 @@ class _Watcher:
         self._last = last
         self._stop = stop
         self._supervisor = supervisor
-        # The one queue whose put may interrupt itself.
-        self._signals: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._count = 0
         self.first: int | None = None
 
-    def install(self) -> Callable[[], None]:
-        """Take over both signals; the returned function puts the old handlers back."""
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, self._note) for number in numbers}
-        threading.Thread(target=self._watch, name="aijobs-signals", daemon=True).start()
-
-        def restore() -> None:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-        return restore
-
-    def end(self) -> None:
-        """No more signals are expected."""
-        self._signals.put(None)
-
-    def _note(self, number: int, _frame: Any) -> None:
-        self._signals.put(number)
-
-    def _watch(self) -> None:
-        count = 0
-        while (number := self._signals.get()) is not None:
-            count += 1
-            self.first = self.first or number
-            self._supervisor.stopping(self._name)
-            says = _SAYS[count] if count < self._last else "ending as it stands; leases and claims end by themselves"
-            _log.info(says, extra={"fields": {"signal": signal.Signals(number).name}})
-            if count >= self._last:
-                os._exit(128 + number)
-            self._stop()
+    def note(self, number: signal.Signals) -> None:
+        """One more signal; runs beside the main thread, which it cannot interrupt inside a lock."""
+        self._count += 1
+        self.first = self.first or number
+        self._supervisor.stopping(self._name)
+        last = self._count >= self._last
+        says = "ending as it stands; leases and claims end by themselves" if last else _SAYS[self._count]
+        _log.info(says, extra={"fields": {"signal": number.name}})
+        if last:
+            os._exit(128 + number)
+        self._stop()
 
 
 _SAYS: Final = {

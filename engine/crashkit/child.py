@@ -21,6 +21,7 @@ from engine.worker.assembly import make_dispatcher, make_worker
 from outbox.base import points
 from outbox.base.db import create_engine_for
 from outbox.base.points import Point
+from outbox.base.signals import on_signals
 
 #: Exit code of a worker that handed jobs back.
 HANDED_BACK: Final = 3
@@ -94,7 +95,7 @@ def _tell(say: Say) -> Callable[[str, Mapping[str, Any]], None]:
 
 
 def _stop_on_sigterm(daemon: Stoppable) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: daemon.stop())
+    on_signals([signal.SIGTERM], lambda _number: daemon.stop())
 
 
 def _create(order: Order, app: AiJobApp, say: Say) -> int:

@@ -24,37 +24,44 @@ def on_signals(
 
     Returns what ends that and puts the handlers of before back.
     """
-    wanted = frozenset(numbers)
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
-    over: list[bool] = []
-    # Something must stand for a handler, or the signal would do what it does by default.
-    before = {number: signal.signal(number, lambda *_: None) for number in wanted}
-    waker = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    return _Watch(numbers, act).end
 
-    def forget() -> None:
+
+class _Watch:
+    """The wake-up descriptor, the thread that reads it, and what stood there before."""
+
+    def __init__(
+        self, numbers: Iterable[signal.Signals], act: Callable[[signal.Signals], None]
+    ) -> None:
+        self._act = act
+        self._ours, self._theirs = socket.socketpair()
+        self._theirs.setblocking(False)
+        self._over = False
+        # Something must stand for a handler, or the signal would do what it does by default.
+        self._before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+        self._waker = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=self._forget)
+        threading.Thread(target=self._watch, name="aijobs-signals", daemon=True).start()
+
+    def end(self) -> None:
+        self._over = True
+        signal.set_wakeup_fd(self._waker)
+        self._put_back()
+        with self._theirs:
+            self._theirs.send(bytes([_OVER]))
+
+    def _watch(self) -> None:
+        with self._ours:
+            while (told := self._ours.recv(1)) and told[0] != _OVER:
+                if told[0] in self._before:
+                    self._act(signal.Signals(told[0]))
+
+    def _forget(self) -> None:
         """In a forked child: its signals are its own, and would otherwise be told here."""
-        if not over:
+        if not self._over:
             signal.set_wakeup_fd(-1)
-            put_back()
+            self._put_back()
 
-    def put_back() -> None:
-        for number, handler in before.items():
+    def _put_back(self) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
-
-    def watch() -> None:
-        with ours:
-            while (told := ours.recv(1)) and told[0] != _OVER:
-                if told[0] in wanted:
-                    act(signal.Signals(told[0]))
-
-    def restore() -> None:
-        over.append(True)
-        signal.set_wakeup_fd(waker)
-        put_back()
-        with theirs:
-            theirs.send(bytes([_OVER]))
-
-    os.register_at_fork(after_in_child=forget)
-    threading.Thread(target=watch, name="aijobs-signals", daemon=True).start()
-    return restore
