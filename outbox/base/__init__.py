@@ -15,7 +15,6 @@
     loop ........ a loop is one round plus a runner
     backoff ..... growing waits with jitter, as a pure function
     signals ..... told on a thread, whichever thread the kernel hands them to
-    signals ..... told on a thread, whichever thread the kernel hands them to
     points ...... where a drill may kill a process; nothing in production
     telemetry ... facts are emitted, others format them
 """
