@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
     script: Script
     keys: Sequence[str]
-    args: Sequence[str | int]
+    args: Sequence[str | int | bytes]
 
 
 class Broker:

@@ -86,9 +86,19 @@ class Calls:
 
     def finish(self, queue: str, worker: str, items: Sequence[tuple[Delivery, Settlement]]) -> Call:
         """Settle executions of one queue."""
-        args: list[str | int] = [self.keep_settled_s * 1000]
+        args: list[str | int | bytes] = [self.keep_settled_s * 1000]
         for delivery, settlement in items:
             args += (delivery.ticket.ticket_id, delivery.execution_id, _REGISTRY[settlement])
+        return self._finish(queue, worker, args)
+
+    def drop(self, queue: str, worker: str, items: Sequence[tuple[bytes, bytes]]) -> Call:
+        """Take off executions, by ticket and execution id, whose tickets cannot be read."""
+        args: list[str | int | bytes] = [0]
+        for id_, execution in items:
+            args += (id_, execution, _REGISTRY[Settlement.FAILED])
+        return self._finish(queue, worker, args)
+
+    def _finish(self, queue: str, worker: str, args: list[str | int | bytes]) -> Call:
         names = [self.keys.registry("wip", queue), self.keys.worker(worker)]
         names += [self.keys.worker_executions(worker), *self._registries(queue, *_SETTLED)]
         return self._call("finish", names, args)
@@ -144,11 +154,19 @@ class Calls:
     def _registries(self, queue: str, *kinds: str) -> list[str]:
         return [self.keys.registry(kind, queue) for kind in kinds]
 
-    def _call(self, name: str, keys: Sequence[str], args: Iterable[str | int]) -> Call:
+    def _call(self, name: str, keys: Sequence[str], args: Iterable[str | int | bytes]) -> Call:
         return Call(script(name), keys, [self.keys.prefix, self.offset_ms, *args])
 
 
 def _who(queues: Sequence[str], *, starts: bool) -> list[str | int]:
     """What a process says about itself."""
     host, pid = socket.gethostname(), os.getpid()
-    return [PRESENCE_MS, int(starts), ",".join(queues), host, pid, RQ_VERSION, platform.python_version()]
+    return [
+        PRESENCE_MS,
+        int(starts),
+        ",".join(queues),
+        host,
+        pid,
+        RQ_VERSION,
+        platform.python_version(),
+    ]

@@ -6,6 +6,7 @@ at a time, so a batch is cut into several short calls that travel together.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,7 +15,7 @@ from uuid import UUID
 from redis import Redis
 
 from outbox.errors import TicketRefused
-from outbox.job_ids import parse_ticket_id, ticket_id
+from outbox.job_ids import ticket_id
 from outbox.transports.base import (
     Delivery,
     EndedJobs,
@@ -35,7 +36,9 @@ from outbox.transports.rq.checks import problems
 from outbox.transports.rq.ended import RqEndedJobs, announcement
 from outbox.transports.rq.fake import fake_client
 from outbox.transports.rq.keys import Keys
-from outbox.transports.rq.wire import DEFAULT_ENTRY, checked_entry, decode_call
+from outbox.transports.rq.wire import DEFAULT_ENTRY, ClaimedRow, checked_entry
+
+_log = logging.getLogger("aijobs.redis")
 
 #: Items per script call: each keeps Redis from other callers for about a millisecond.
 PUT_SIZE = 32
@@ -172,7 +175,19 @@ class RqTransport:
             self._suspended.add(queue)
             return []
         self._suspended.discard(queue)
-        return [_delivery(*row) for row in chunks(values, _CLAIM_VALUES)]
+        rows = [ClaimedRow(*row) for row in chunks(values, _CLAIM_VALUES)]
+        deliveries = [row.delivery() for row in rows]
+        self._drop(queue, worker, [row for row, found in zip(rows, deliveries, strict=True) if found is None])
+        return [found for found in deliveries if found is not None]
+
+    def _drop(self, queue: str, worker: str, damaged: Sequence[ClaimedRow]) -> None:
+        """Take off what no worker can read, or it would come again with others and hold them up for ever.
+
+        Where it stood for a job, upkeep finds that the ticket is gone and delivers anew.
+        """
+        if damaged:
+            _log.warning("%d damaged tickets were taken off queue %s", len(damaged), queue)
+            self._run([self._calls.drop(queue, worker, [(row.id_, row.execution) for row in damaged])])
 
     def heartbeat(
         self, worker: str, deliveries: Sequence[Delivery], lease_ms: int
@@ -328,20 +343,3 @@ def _put_result(ticket: Ticket, answer: int | bytes) -> PutResult | TicketRefuse
         return _PUT_RESULTS[answer]
     text = answer.decode(errors="replace")
     return TicketRefused(f"Redis refuses this ticket: {text}", ticket_id=ticket.ticket_id)
-
-
-def _delivery(
-    id_: bytes, execution: bytes, call: bytes, delivery: bytes, score: bytes, handouts: int
-) -> Delivery:
-    key = parse_ticket_id(id_.decode())
-    created_at_ms, traceparent = decode_call(call)
-    ticket = Ticket(
-        job_id=key.job_id,
-        job_type=key.job_type,
-        queue_name=key.queue_name,
-        delivery_no=int(delivery),
-        deliver_score=int(score),
-        created_at_ms=created_at_ms,
-        traceparent=traceparent,
-    )
-    return Delivery(ticket, execution.decode(), handouts)

@@ -11,10 +11,11 @@ import json
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from outbox.errors import TransportMisconfigured
-from outbox.transports.base import Ticket
+from outbox.errors import InvalidTicketId, TransportMisconfigured
+from outbox.job_ids import parse_ticket_id
+from outbox.transports.base import Delivery, Ticket
 
 #: Version of the ticket's fields; readers ignore fields they do not know.
 WIRE_VERSION = 1
@@ -25,9 +26,11 @@ DEFAULT_ENTRY = "engine.worker.entry.run_one"
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 #: How encode_call ends: read without a JSON parser, which would be the dearest part of a claim.
 _OUR_END = re.compile(
-    rb'"createdAt":(\d+),"traceparent":(?:null|"([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})")'
+    rb'"createdAt":(\d{1,18}),"traceparent":(?:null|"([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})")'
     rb"\}\],\{\}\]"
 )
+#: More deliveries than a job can have; the database's column holds no larger number.
+_DELIVERIES = 2**31
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
@@ -68,7 +71,7 @@ def _decode_json(call: bytes) -> tuple[int, str | None]:
     try:
         body: Any = json.loads(call)[2][0]
         created, trace = body.get("createdAt"), body.get("traceparent")
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return 0, None
     return (
         created if isinstance(created, int) else 0,
@@ -85,3 +88,35 @@ def iso(ms: int) -> str:
 @lru_cache(maxsize=256)
 def _second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+class ClaimedRow(NamedTuple):
+    """One ticket as the claim script gives it."""
+
+    id_: bytes
+    execution: bytes
+    call: bytes
+    delivery_no: bytes
+    score: bytes
+    handouts: int
+
+    def delivery(self) -> Delivery | None:
+        """None where it cannot be read: Redis may hold what we have not written."""
+        try:
+            key = parse_ticket_id(self.id_.decode())
+            delivery_no, score = int(self.delivery_no), int(self.score)
+        except (ValueError, InvalidTicketId):
+            return None
+        if not 0 <= delivery_no < _DELIVERIES:
+            return None
+        created_at_ms, traceparent = decode_call(self.call)
+        ticket = Ticket(
+            job_id=key.job_id,
+            job_type=key.job_type,
+            queue_name=key.queue_name,
+            delivery_no=delivery_no,
+            deliver_score=score,
+            created_at_ms=created_at_ms,
+            traceparent=traceparent,
+        )
+        return Delivery(ticket, self.execution.decode(), self.handouts)

@@ -17,7 +17,8 @@ end
 
 local function alive(id)
   local queue = string.match(id, '^(.-)__')
-  local job = redis.call('HMGET', prefix .. ':job:' .. id, 'status', 'aq_execution')
+  local job = redis.pcall('HMGET', prefix .. ':job:' .. id, 'status', 'aq_execution')
+  if job.err then return false end
   local status = job[1]
   if status == 'queued' then return redis.call('LPOS', prefix .. ':queue:' .. queue, id) end
   if status == 'started' then return executing(id, queue, job[2]) end

@@ -14,7 +14,7 @@ local claimed, scored = {}, {}
 local function hand_out(id, job, found)
   local execution = ARGV[7] .. string.format('%02x', #claimed)
   local member = id .. ':' .. execution
-  local handouts = tonumber(found[4] or '0') + 1
+  local handouts = (tonumber(found[4] or '0') or 0) + 1
   redis.call('HSET', job, 'status', 'started', 'started_at', stamp, 'last_heartbeat', stamp,
     'worker_name', ARGV[6], 'aq_execution', execution, 'aq_handouts', handouts)
   redis.call('HSET', prefix .. ':execution:' .. member, 'job_id', id, 'created_at', at,

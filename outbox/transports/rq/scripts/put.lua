@@ -23,7 +23,7 @@ local function put(id, delivery, score, created, call)
   if known.err then return known.err end
   local result = 1
   if known[1] or known[2] then
-    if tonumber(known[1] or '0') >= tonumber(delivery) then return 0 end
+    if (tonumber(known[1] or '0') or 0) >= tonumber(delivery) then return 0 end
     forget(id, known[3])
     result = 2
   end

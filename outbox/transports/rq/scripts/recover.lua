@@ -9,8 +9,8 @@ local limit, seen, back = tonumber(ARGV[3]), 0, 0
 
 -- a started job goes back only if nobody else has it since: a stock worker names no aq_execution
 local function put_back(id, expected, execution)
-  local job = redis.call('HMGET', jobs .. id, 'status', 'aq_score', 'aq_execution')
-  if job[1] ~= expected or not job[2] then return end
+  local job = redis.pcall('HMGET', jobs .. id, 'status', 'aq_score', 'aq_execution')
+  if job.err or job[1] ~= expected or not tonumber(job[2]) then return end
   if job[3] and job[3] ~= '' and job[3] ~= execution then return end
   redis.call('HSET', jobs .. id, 'status', 'queued', 'worker_name', '', 'aq_execution', '')
   line_up(KEYS[1], id, tonumber(job[2]))

@@ -6,8 +6,10 @@ local tail  -- score of the last entry, once known: a batch in order asks for it
 
 local function score_at(queue, index)
   local id = redis.call('LINDEX', queue, index)
+  if not id then return 0 end
+  local score = redis.pcall('HGET', jobs .. id, 'aq_score')
   -- an entry without a score is not ours; it sorts first
-  return id and tonumber(redis.call('HGET', jobs .. id, 'aq_score') or '0') or 0
+  return type(score) == 'string' and tonumber(score) or 0
 end
 
 local function insert(queue, id, score, length)
