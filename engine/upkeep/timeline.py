@@ -42,7 +42,7 @@ def timeline(
     if job.cancel_requested_at is not None:
         moments.append(Moment(job.cancel_requested_at, "cancel_requested"))
     for event in events:
-        moments += _of_event(event)
+        moments += _of_event(event, claims)
     for claim in claims:
         moments += _of_claim(claim, job)
     for call in calls:
@@ -62,10 +62,12 @@ _RANK = {
 }  # fmt: skip
 
 
-def _of_event(event: EventView) -> Iterator[Moment]:
+def _of_event(event: EventView, claims: Sequence[ClaimView]) -> Iterator[Moment]:
     if event.event_type == EventType.ENQUEUE and event.published_at is not None:
         detail = {"queue": event.queue_name, "deliveryNo": event.delivery_no, "by": event.locked_by}
-        yield Moment(event.published_at, "published", detail)
+        # It is marked after the ticket was put, and a quick worker has claimed the job by then.
+        claimed = [claim.started_at for claim in claims if claim.started_at >= event.created_at]
+        yield Moment(min([event.published_at, *claimed]), "published", detail)
 
 
 def _of_claim(claim: ClaimView, job: JobView) -> Iterator[Moment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -143,6 +144,18 @@ def test_the_pause_before_a_retry_in_place_belongs_to_no_attempt(world: World, i
     pause = second.started_at - first.ended_at
     assert abs(pause.total_seconds() - 4) < 1
     assert [moment.what for moment in record.timeline] == ["created", "claimed", "released", "claimed"]
+
+
+def test_a_claim_that_was_faster_than_the_mark_of_its_delivery_comes_after_it(
+    world: World, inspector: JobInspector
+) -> None:
+    job = world.create()
+    world.dispatch()
+    world.claim(job.id)
+    [event] = world.deliveries(job.id)
+    world.change("outbox_event", {"id": event.id}, published_at=inspector.record(job.id).now + timedelta(seconds=1))
+
+    assert [moment.what for moment in inspector.record(job.id).timeline] == ["created", "published", "claimed"]
 
 
 def test_a_job_that_was_handed_back_is_told_so(world: World, inspector: JobInspector) -> None:
