@@ -66,6 +66,14 @@ def undelivered(conn: sa.Connection, deliveries: Mapping[UUID, int]) -> set[UUID
     return {job_id for job_id, number in conn.execute(query) if number >= deliveries[job_id]}
 
 
+def undelivered_jobs(conn: sa.Connection, *, limit: int) -> list[UUID]:
+    """Jobs with a delivery that has not left the outbox, ``limit`` at most; by the index on the state."""
+    query = sa.select(_C.aggregate_id).where(
+        _C.status.in_(_UNDELIVERED), _C.event_type == EventType.ENQUEUE.value
+    )
+    return list(conn.execute(query.limit(limit)).scalars())
+
+
 def find(conn: sa.Connection, event_id: UUID) -> EventView | None:
     """One event, or None."""
     row = conn.execute(_VIEW.where(_C.id == event_id)).first()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from engine.lifecycle.models import AiJob
+from outbox import queries
 from outbox.figures import Waiting
 from registry.job import LifecycleStatus, WaitKind
 
@@ -39,6 +41,18 @@ class OpenJobs:
     wait_kind: WaitKind | None
     count: int
     oldest: datetime
+
+
+def few_open_ids(conn: sa.Connection, *, limit: int = 1_000) -> list[UUID] | None:
+    """The ids of all jobs that have not ended; None where there are more than ``limit``, or nearly so.
+
+    A list of open jobs would otherwise walk over every job that ever ended, since no index holds the state: each
+    job would pay for one. The outbox is read first: what leaves it meanwhile has an ``upkeep_at`` by then.
+    """
+    ids = queries.undelivered_jobs(conn, limit=limit + 1)
+    delivered = sa.select(_C.id).where(_C.upkeep_at.is_not(None)).limit(limit + 1)
+    ids += conn.execute(delivered).scalars()
+    return None if len(ids) > limit else ids
 
 
 def open_jobs(conn: sa.Connection) -> list[OpenJobs]:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from engine.lifecycle.figures import few_open_ids
 from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput
 from outbox.base.clock import DatabaseClock, moment
 from registry.job import JobView, LifecycleStatus, Outcome, WaitKind
@@ -116,7 +117,8 @@ def page(
     conn: sa.Connection, wanted: JobFilter, *, before: UUID | None = None, limit: int = 50
 ) -> list[JobView]:
     """Jobs, newest id first, below the id ``before``; at most ``PAGE_LIMIT``."""
-    query = _VIEW.where(*_conditions(wanted)).order_by(_C.id.desc()).limit(min(limit, PAGE_LIMIT))
+    conditions = [*_conditions(wanted), *_among_few(conn, wanted)]
+    query = _VIEW.where(*conditions).order_by(_C.id.desc()).limit(min(limit, PAGE_LIMIT))
     if before is not None:
         query = query.where(_C.id < before)
     return [_view(row) for row in conn.execute(query)]
@@ -129,6 +131,7 @@ def count(
     matching = sa.select(_C.id).where(*_conditions(wanted)).limit(limit)
     if locking:
         return len(conn.execute(matching.with_for_update(read=True)).all())
+    matching = matching.where(*_among_few(conn, wanted))
     bounded = matching.subquery()
     return int(conn.execute(sa.select(sa.func.count()).select_from(bounded)).scalar_one())
 
@@ -170,12 +173,21 @@ def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
     return found
 
 
+def _among_few(conn: sa.Connection, wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
+    """Where open jobs are wanted and there are few: look among these, and not through all that ended."""
+    if not wanted.statuses or not _OPEN.issuperset(wanted.statuses) or wanted.user_id is not None:
+        return []
+    ids = few_open_ids(conn)
+    return [] if ids is None else [_C.id.in_(ids)]
+
+
 def _overdue(row: Any) -> Overdue:
     return Overdue(*row)
 
 
 #: Columns of ASCII, with which MariaDB compares nothing else: another text matches no row.
 _ASCII = frozenset({"job_type", "queue_name", "error_code"})
+_OPEN = frozenset({LifecycleStatus.QUEUED, LifecycleStatus.RUNNING})
 _EQUAL = ("job_type", "queue_name", "user_id", "target_type", "target_id", "error_code")
 
 

@@ -14,7 +14,8 @@ from engine.lifecycle.audit import AuditEntry
 from engine.lifecycle.values import Failure
 from engine.worker.assembly import make_outbox_dispatcher
 from outbox import queries
-from registry.job import JobView
+from outbox.models import OutboxEvent
+from registry.job import JobView, LifecycleStatus
 from tests.engine.http.conftest import World
 from tests.engine.http.test_jobs import fail, start, succeed
 
@@ -400,3 +401,33 @@ def test_list_by_a_name_of_another_alphabet_is_empty_on_every_database(each_worl
         views.JobFilter(error_code="é", queue_name="ai-background"),
     ):
         assert each_world.app.uow.read(lambda conn, wanted=wanted: views.page(conn, wanted)) == []  # type: ignore[misc]
+
+
+def test_open_jobs_are_listed_alike_whether_they_are_few_or_many(
+    each_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few are looked up by upkeep's index and the outbox, many are walked to."""
+    waiting, delivered, dead, running, cancelled = (each_world.create() for _ in range(5))
+    make_outbox_dispatcher(each_world.app).run_once()
+    late = each_world.create()
+    events = OutboxEvent.__table__
+    died = sa.update(events).where(events.c.aggregate_id == dead.id).values(status="dead")  # type: ignore[arg-type]
+    each_world.app.uow.run(lambda conn: conn.execute(died))
+    start(each_world, running)
+    each_world.app.jobs.request_cancel(cancelled.id)
+
+    def listed(*statuses: LifecycleStatus) -> set[object]:
+        wanted = views.JobFilter(statuses=statuses)
+        found, count = each_world.app.uow.read(
+            lambda conn: (views.page(conn, wanted), views.count(conn, wanted))
+        )
+        assert len(found) == count
+        return {job.id for job in found}
+
+    queued = {waiting.id, delivered.id, dead.id, late.id}
+    for _ in range(2):
+        assert listed(LifecycleStatus.QUEUED) == queued
+        assert listed(LifecycleStatus.RUNNING) == {running.id}
+        assert listed(LifecycleStatus.QUEUED, LifecycleStatus.RUNNING) == queued | {running.id}
+        assert listed(LifecycleStatus.CANCELLED) == {cancelled.id}
+        monkeypatch.setattr("engine.lifecycle.views.few_open_ids", lambda conn: None)
