@@ -64,3 +64,8 @@ class TransportMisconfigured(TransportError):
     """A transport setting is wrong."""
 
     code = "TRANSPORT_MISCONFIGURED"
+
+
+def reason_of(error: BaseException) -> str | None:
+    """The word for why the broker cannot be used, where ``error`` says that."""
+    return error.reason if isinstance(error, TransportUnavailable) else None

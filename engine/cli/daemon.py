@@ -41,6 +41,9 @@ PATIENCE_S: Final = 10.0
 #: How long a start waits for its first fetch before it says nothing more of it, in seconds.
 _READY_S: Final = 60.0
 
+#: The wake channel that nobody waits on.
+_PROBE: Final = "aijobs-watch"
+
 _log = logging.getLogger("aijobs.daemon")
 
 
@@ -98,9 +101,15 @@ def _check_database(app: AiJobApp) -> None:
         raise CheckFailed(f"the database breaks a rule: {'; '.join(problems)}", fix="`aijobs doctor` says more")
 
 
+def _use(app: AiJobApp) -> None:
+    """A look and a write, as work would do: a Redis that is full, or a replica, answers but is not back."""
+    app.transport.depth([queue.name for queue in app.registry.queues])
+    app.transport.wake(_PROBE)
+
+
 def _check_redis(app: AiJobApp) -> None:
     """Redis is expendable: what is wrong with it is told, and only a setting that cannot work is refused."""
-    watch = RedisWatch(app.transport.check, address_of(app.settings.redis_url), others=log_fact)
+    watch = RedisWatch(lambda: _use(app), address_of(app.settings.redis_url), others=log_fact)
     app.telemetry.listen(watch.note)
     try:
         problems = app.transport.check()

@@ -26,6 +26,7 @@ _WHY: Final = {
     "oom": "is full",
     "readonly": "takes no writes",
     "loading": "is still loading its data",
+    "wrongtype": "holds something of somebody else under one of our keys (see `aijobs doctor`)",
 }
 
 _log = logging.getLogger("aijobs.redis")
@@ -51,7 +52,7 @@ class RedisWatch:
     def note(self, name: str, ids: Mapping[str, Any]) -> None:
         """A :data:`~outbox.base.telemetry.Listener`."""
         if name in _AWAY or (name == _FETCH and ids.get("code") == TransportUnavailable.code):
-            self.away(str(ids.get("reason", "unknown")))
+            self.away(str(ids.get("reason") or "unknown"))
             _log.debug("%s", name)
         else:
             self._others(name, ids)

@@ -16,7 +16,7 @@ from engine.pipeline.work import Abort, Work
 from outbox.base.db import UnitOfWork
 from outbox.base.errors import DatabaseContention
 from outbox.base.telemetry import Telemetry
-from outbox.errors import TransportError
+from outbox.errors import TransportError, reason_of
 from outbox.transports.base import Transport
 from registry.queues import QueueSpec
 
@@ -113,5 +113,5 @@ class Heartbeat:
                 report = self._transport.heartbeat(self._worker, deliveries, lease_ms)
                 hints = hints or bool(report.cancelled or report.lost)
         except TransportError as error:
-            self._telemetry.emit("heartbeat.transport_unavailable", code=error.code)
+            self._telemetry.emit("heartbeat.transport_unavailable", code=error.code, reason=reason_of(error))
         return hints

@@ -35,7 +35,7 @@ from outbox.base.db import UnitOfWork
 from outbox.base.errors import DatabaseUnavailable
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
-from outbox.errors import TransportError
+from outbox.errors import TransportError, reason_of
 from outbox.events import EventType, NewEvent
 from outbox.repository import OutboxRepository
 from outbox.states import EventStatus
@@ -218,7 +218,7 @@ class Upkeep:
         except TransportError as error:
             # Without Redis there is nothing to compare with. They are looked at later: at the head of the
             # list they would keep ended leases from being seen.
-            self._telemetry.emit("upkeep.transport_unavailable", code=error.code)
+            self._telemetry.emit("upkeep.transport_unavailable", code=error.code, reason=reason_of(error))
             alive = [True] * len(lost)
         gone = [job for job, lives in zip(lost, alive, strict=True) if not lives]
         rest = set(ids) - {job.id for job in gone}

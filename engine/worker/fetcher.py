@@ -16,6 +16,7 @@ from engine.worker.tickets import Tickets
 from outbox.base.backoff import exponential
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
+from outbox.errors import reason_of
 from outbox.transports.base import MAX_CLAIM, Delivery, Settlement, Transport
 from registry.errors import AiJobsError
 from registry.queues import QueueSpec
@@ -126,7 +127,7 @@ class Fetcher:
     async def _back_off(self, error: Exception) -> None:
         self._failures += 1
         code = error.code if isinstance(error, AiJobsError) else type(error).__name__
-        self._telemetry.emit("fetch.failed", code=code, queue=self.queue.name)
+        self._telemetry.emit("fetch.failed", code=code, reason=reason_of(error), queue=self.queue.name)
         await self._pause(exponential(self._failures, base_ms=100, limit_ms=5_000) / 1000)
 
     def _take(self, wanted: int) -> tuple[list[Delivery], Prepared]:

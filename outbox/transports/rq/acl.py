@@ -12,8 +12,8 @@ from outbox.transports.rq.keys import Keys
 #: Sent as they are: script calls, blocking reads, lengths, leaving, the check at start, and hints for whoever
 #: waits for a job; SELECT is needed for a database other than 0.
 DIRECT_COMMANDS = (
-    "blmove", "blpop", "del", "evalsha", "info", "llen", "publish", "script|load", "select", "srem", "subscribe",
-    "unsubscribe",
+    "blmove", "blpop", "del", "evalsha", "info", "llen", "publish", "script|load", "select", "smembers", "srem",
+    "subscribe", "type", "unsubscribe",
 )  # fmt: skip
 #: Called by the scripts, for which Redis asks the same user's rights.
 SCRIPT_COMMANDS = (

@@ -298,7 +298,7 @@ class RqTransport:
 
     def check(self) -> list[str]:
         """See :meth:`Transport.check`."""
-        return [] if self._broker.in_process else problems(self._broker, self._keys.prefix)
+        return [] if self._broker.in_process else problems(self._broker, self._keys)
 
     def close(self) -> None:
         """See :meth:`Transport.close`."""

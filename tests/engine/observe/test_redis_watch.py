@@ -92,3 +92,21 @@ def test_other_facts_are_passed_on(outage: Outage) -> None:
 )
 def test_the_address_holds_no_secret(url: str, shown: str) -> None:
     assert address_of(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("outbox.transport_unavailable", {"reason": "oom"}),
+        ("fetch.failed", {"code": "TRANSPORT_UNAVAILABLE", "reason": "oom"}),
+        ("heartbeat.transport_unavailable", {"code": "TRANSPORT_UNAVAILABLE", "reason": "oom"}),
+        ("upkeep.transport_unavailable", {"code": "TRANSPORT_UNAVAILABLE", "reason": "oom"}),
+    ],
+)
+def test_every_process_says_the_same_of_the_same_trouble(
+    outage: Outage, caplog: pytest.LogCaptureFixture, name: str, ids: dict[str, str]
+) -> None:
+    outage.watch.note(name, ids)
+    outage.over = True
+
+    assert caplog.messages[0].startswith("Redis at redis://here is full; nothing is lost")

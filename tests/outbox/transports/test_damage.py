@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import redis
 
+from outbox.errors import TransportUnavailable
 from outbox.transports.conformance.words import NOON, QUEUE, Conversation, again, make_ticket
 from outbox.transports.rq import RqTransport
 
@@ -102,3 +103,27 @@ class TestDamage(Conversation):
             True,
         ]
         assert {d.ticket for d in self.claim(rq_transport, 5)} == {early, late}
+
+    @pytest.mark.parametrize("name", ["queue:reports", "wip:reports", "queues", "workers"])
+    def test_somebody_elses_value_under_our_name_is_named_at_the_check(
+        self, rq_transport: RqTransport, redis_client: redis.Redis, name: str
+    ) -> None:
+        self.put(rq_transport, make_ticket(queue_name="reports"))
+        assert rq_transport.check() == []
+        redis_client.delete(f"rq:{name}")
+        redis_client.set(f"rq:{name}", "x")
+
+        [problem] = rq_transport.check()
+
+        assert problem.startswith(f"rq:{name} holds a string that is not ours")
+        assert "AIJOBS_REDIS_PREFIX" in problem
+
+    def test_why_a_queue_stands_still_is_one_word(
+        self, rq_transport: RqTransport, redis_client: redis.Redis
+    ) -> None:
+        redis_client.set(f"rq:queue:{QUEUE}", "x")
+
+        with pytest.raises(TransportUnavailable) as refused:
+            self.claim(rq_transport, 1)
+
+        assert refused.value.reason == "wrongtype"
