@@ -84,6 +84,14 @@ class RequestTooLarge(HttpError):
     public_message = "The request's body is too large."
 
 
+class RequestTooSlow(HttpError):
+    """The request's body did not come in time."""
+
+    code = "REQUEST_TOO_SLOW"
+    status = 408
+    public_message = "The request's body did not come in time."
+
+
 class RateLimited(HttpError):
     """The caller sends more requests than allowed."""
 

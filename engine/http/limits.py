@@ -13,13 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.responses import Response
+import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.http.errors import RateLimited, RequestTooLarge
+from engine.http.errors import HttpError, RateLimited, RequestTooLarge, RequestTooSlow
 from engine.http.problem import describe
 from engine.http.rendering import Render, problems
 
+#: Time for a whole body, in seconds.
+BODY_S: Final = 60.0
 #: Callers remembered at most; the one that was quiet longest is forgotten first.
 _CALLERS: Final = 20_000
 
@@ -60,7 +62,10 @@ class RateLimiter:
 
 
 class BodyLimit:
-    """ASGI middleware: a body over ``limit`` bytes is refused with 413, by its announced length or as it comes."""
+    """ASGI middleware: a body over ``limit`` bytes is refused with 413, by its announced length or as it comes.
+
+    One that is not there after :data:`BODY_S` is refused with 408: nobody holds a request for nothing.
+    """
 
     def __init__(self, app: ASGIApp, limit: int, render: Render = problems) -> None:
         self._app = app
@@ -71,11 +76,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._render(scope, describe(_too_large(self._limit)))
         if _announced(scope) > self._limit:
-            await refusal(scope, receive, send)
+            await self._render(scope, describe(_too_large(self._limit)))(scope, receive, send)
         else:
-            await _Counted(self._limit, receive, send).run(self._app, scope, refusal)
+            await _Counted(self._limit, receive, send).run(self._app, scope, self._render)
 
 
 class _Counted:
@@ -86,31 +90,50 @@ class _Counted:
         self._receive = receive
         self._send = send
         self._taken = 0
+        self._complete = False
+        #: From when the body is first asked for; who reads it late has not kept the client from sending it.
+        self._deadline: float | None = None
         self._started = False
+        #: Why the body is not taken.
+        self._broken: HttpError | None = None
 
-    @property
-    def _over(self) -> bool:
-        return self._taken > self._limit
-
-    async def run(self, app: ASGIApp, scope: Scope, refusal: Response) -> None:
+    async def run(self, app: ASGIApp, scope: Scope, render: Render) -> None:
         try:
             await app(scope, self._counted, self._noted)
-        except RequestTooLarge:
-            if self._started or not self._over:
+        except HttpError as error:
+            if self._started or error is not self._broken:
                 raise
-        if self._over and not self._started:
+        if self._broken is not None and not self._started:
+            refusal = render(scope, describe(self._broken))
             await refusal(scope, self._receive, self._send)
 
     async def _counted(self) -> Message:
-        message = await self._receive()
+        if self._complete:
+            # What comes now is that the client has gone, whenever that may be.
+            return await self._receive()
+        message = await self._piece()
         self._taken += len(message.get("body", b""))
-        if self._over:
-            raise _too_large(self._limit)
+        self._complete = not message.get("more_body", False)
+        if self._taken > self._limit:
+            raise self._break(_too_large(self._limit))
         return message
+
+    async def _piece(self) -> Message:
+        if self._deadline is None:
+            self._deadline = anyio.current_time() + BODY_S
+        try:
+            with anyio.fail_after(self._deadline - anyio.current_time()):
+                return await self._receive()
+        except TimeoutError:
+            raise self._break(RequestTooSlow()) from None
+
+    def _break(self, error: HttpError) -> HttpError:
+        self._broken = error
+        return error
 
     async def _noted(self, message: Message) -> None:
         # An application may have made something else of the error, such as a 400.
-        if self._started or not self._over:
+        if self._started or self._broken is None:
             self._started = True
             await self._send(message)
 

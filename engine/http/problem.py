@@ -223,6 +223,7 @@ _DESCRIPTIONS: Final = {
     401: "No valid credentials",
     403: "Not allowed",
     404: "Not found, or not yours",
+    408: "Body not there in time",
     409: "Not possible in this state",
     413: "Body too large",
     422: "Not valid",

@@ -308,6 +308,35 @@ def test_server_that_stops_answers_who_waits(own_world: World) -> None:
     assert answers[0].json()["lifecycleStatus"] == "queued"
 
 
+@pytest.mark.parametrize("extra", ["", "Idempotency-Key: k\r\n"])
+def test_body_that_does_not_come_is_not_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, extra: str
+) -> None:
+    monkeypatch.setattr("engine.http.limits.BODY_S", 0.3)
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token_of('u1')}\r\n"
+        f"{extra}Content-Length: 100\r\n\r\n{{"
+    )
+    with socket.create_connection(("127.0.0.1", world.server.port)) as raw:
+        raw.settimeout(20)
+        raw.sendall(head.encode())
+        answer = raw.makefile("rb").read()
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"request_too_slow"' in answer
+
+
+def test_whole_body_leaves_all_the_time_there_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.http.limits.BODY_S", 0.2)
+    job = world.create()
+    with world.client() as client:
+        answer = client.get(f"/api/ai/jobs/{job.id}", headers={"prefer": "wait=1"})
+
+    assert answer.status_code == 200
+
+
 def test_make_server_serves_on_a_free_port(migrated_sqlite: str) -> None:
     app = AiJobApp(settings=settings_for(migrated_sqlite))
     server = make_server(app, port=0, log_level="warning")
