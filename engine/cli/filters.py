@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -16,6 +18,7 @@ from registry.job import LifecycleStatus
 from registry.nearest import did_you_mean
 
 E = TypeVar("E", bound=StrEnum)
+R = TypeVar("R")
 
 Status: TypeAlias = Annotated[
     list[str] | None,
@@ -34,35 +37,71 @@ Since: TypeAlias = Annotated[
 Until: TypeAlias = Annotated[str | None, typer.Option(metavar="TIME", help="Created before: a time, or -1h.")]
 
 
-def job_filter(
-    session: Session,
-    *,
-    status: Sequence[str] | None = None,
-    job_type: str | None = None,
-    queue: str | None = None,
-    user: str | None = None,
-    about: str | None = None,
-    error: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-) -> JobFilter:
-    """The filter of these options; relative times count from the database's now."""
-    app = session.database_app
-    _tell_slips(session, job_type, queue)
-    now = app.uow.read(app.clock.read) if since or until else None
-    kind, key = target(about) if about else (None, None)
-    return JobFilter(
-        statuses=[_status(word) for word in status or ()],
-        # the legacy spelling with dashes is known too
-        job_type=job_type.replace("-", "_") if job_type else None,
-        queue_name=queue,
-        user_id=user,
-        target_type=kind,
-        target_id=key,
-        error_code=error,
-        created_from=instant(since, now=now, name="--since") if since and now else None,
-        created_until=instant(until, now=now, name="--until") if until and now else None,
-    )
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the options that choose jobs say; false where none was given."""
+
+    status: Sequence[str] | None = None
+    job_type: str | None = None
+    queue: str | None = None
+    user: str | None = None
+    target: str | None = None
+    error: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+    def filter(self, session: Session, *, status: Sequence[str] = ()) -> JobFilter:
+        """The filter of these options; ``status`` where none is named, times count from the database's now."""
+        app = session.database_app
+        _tell_slips(session, self.job_type, self.queue)
+        now = app.uow.read(app.clock.read) if self.since or self.until else None
+        kind, key = target(self.target) if self.target else (None, None)
+        return JobFilter(
+            statuses=[_status(word) for word in self.status or status],
+            # the legacy spelling with dashes is known too
+            job_type=self.job_type.replace("-", "_") if self.job_type else None,
+            queue_name=self.queue,
+            user_id=self.user,
+            target_type=kind,
+            target_id=key,
+            error_code=self.error,
+            created_from=instant(self.since, now=now, name="--since") if self.since and now else None,
+            created_until=instant(self.until, now=now, name="--until") if self.until and now else None,
+        )
+
+
+def _declare(
+    status: Status = None, job_type: Type = None, queue: Queue = None, user: User = None, target: Target = None,
+    error: ErrorCode = None, since: Since = None, until: Until = None,
+) -> None:  # fmt: skip
+    """Never called: only what it declares is used."""
+
+
+def choosing(*, but: Sequence[str] = ()) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Give a command the options that choose jobs, in place of its argument ``chosen: Chosen``.
+
+    ``but`` names those that would make no sense for it.
+    """
+    options = [one for one in inspect.signature(_declare, eval_str=True).parameters.values() if one.name not in but]
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        place = next(index for index, one in enumerate(own) if one.name == "chosen")
+        parameters = [*own[:place], *options, *own[place + 1 :]]
+
+        def run(**given: Any) -> R:
+            chosen = Chosen(**{one.name: given.pop(one.name) for one in options})
+            return command(chosen=chosen, **given)
+
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def _tell_slips(session: Session, job_type: str | None, queue: str | None) -> None:

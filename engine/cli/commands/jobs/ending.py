@@ -28,6 +28,7 @@ JobIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...")]
 JobList: TypeAlias = Sequence[CreatedJob]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which jobs it would be.")]
 
+_NOTHING = filters.Chosen()
 #: Jobs that one command takes on at most; run it again for the rest.
 _MOST = 10_000
 
@@ -96,59 +97,37 @@ def verdict(session: Session, ended: Sequence[JobView]) -> int:
 # ------------------------------------------------------------------ cancel and retry
 
 
+@filters.choosing(but=("error",))
 def cancel(
     ctx: typer.Context,
     ids: JobIds = None,
-    status: filters.Status = None,
-    job_type: filters.Type = None,
-    queue: filters.Queue = None,
-    user: filters.User = None,
-    target: filters.Target = None,
-    since: filters.Since = None,
-    until: filters.Until = None,
+    chosen: filters.Chosen = _NOTHING,
     dry_run: DryRun = False,
 ) -> int:
     """Cancel jobs by id, or all that match. A running one is asked to stop at its next checkpoint."""
     session: Session = ctx.obj
-    given = (status, job_type, queue, user, target, since, until)
-    wanted = None
-    if any(given):
-        wanted = filters.job_filter(
-            session, status=status or ["queued", "running"], job_type=job_type, queue=queue, user=user,
-            about=target, since=since, until=until,
-        )  # fmt: skip
-    chosen = _chosen(session, ids or [], wanted, verb="cancel", dry_run=dry_run)
+    wanted = chosen.filter(session, status=["queued", "running"]) if chosen else None
+    job_ids = _job_ids(session, ids or [], wanted, verb="cancel", dry_run=dry_run)
 
     def act(job_id: UUID) -> str:
         job = _cancelled(session, job_id)
         return "cancelled" if job.is_final else "asked to stop"
 
-    return _each(session, chosen, act, single=wanted is None)
+    return _each(session, job_ids, act, single=wanted is None)
 
 
+@filters.choosing()
 def retry(
     ctx: typer.Context,
     ids: JobIds = None,
-    status: filters.Status = None,
-    job_type: filters.Type = None,
-    queue: filters.Queue = None,
-    user: filters.User = None,
-    target: filters.Target = None,
-    error: filters.ErrorCode = None,
-    since: filters.Since = None,
-    until: filters.Until = None,
+    chosen: filters.Chosen = _NOTHING,
     dry_run: DryRun = False,
 ) -> int:
     """Create a new job with the input of each failed or cancelled one; ended jobs themselves never change."""
     session: Session = ctx.obj
-    wanted = None
-    if any((status, job_type, queue, user, target, error, since, until)):
-        wanted = filters.job_filter(
-            session, status=status or ["failed"], job_type=job_type, queue=queue, user=user, about=target,
-            error=error, since=since, until=until,
-        )  # fmt: skip
-    chosen = _chosen(session, ids or [], wanted, verb="retry", dry_run=dry_run)
-    return _each(session, chosen, lambda job_id: _retried(session, job_id), single=wanted is None)
+    wanted = chosen.filter(session, status=["failed"]) if chosen else None
+    job_ids = _job_ids(session, ids or [], wanted, verb="retry", dry_run=dry_run)
+    return _each(session, job_ids, lambda job_id: _retried(session, job_id), single=wanted is None)
 
 
 def _cancelled(session: Session, job_id: UUID) -> JobView:
@@ -172,7 +151,7 @@ def _retried(session: Session, job_id: UUID) -> str:
     return str(made.job.id)
 
 
-def _chosen(
+def _job_ids(
     session: Session, ids: Sequence[str], wanted: JobFilter | None, *, verb: str, dry_run: bool
 ) -> list[UUID]:
     """The jobs to act on: those named, or those that match, after confirmation."""

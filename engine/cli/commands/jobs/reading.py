@@ -18,16 +18,10 @@ from outbox.base.canonical import parse
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 
 
+@filters.choosing()
 def list_(
     ctx: typer.Context,
-    status: filters.Status = None,
-    job_type: filters.Type = None,
-    queue: filters.Queue = None,
-    user: filters.User = None,
-    target: filters.Target = None,
-    error: filters.ErrorCode = None,
-    since: filters.Since = None,
-    until: filters.Until = None,
+    chosen: filters.Chosen,
     limit: Annotated[int, typer.Option(min=1, max=views.PAGE_LIMIT, help="Rows at most.")] = 50,
     before: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs older than this one: the next page.")
@@ -37,10 +31,7 @@ def list_(
     """List jobs, newest first."""
     session: Session = ctx.obj
     app = session.database_app
-    wanted = filters.job_filter(
-        session, status=status, job_type=job_type, queue=queue, user=user, about=target, error=error,
-        since=since, until=until,
-    )  # fmt: skip
+    wanted = chosen.filter(session)
     if count:
         number = app.uow.read(lambda conn: views.count(conn, wanted))
         session.out.show({"count": number}, lambda: session.out.line(str(number)))
