@@ -165,6 +165,16 @@ class FencePromises(Promises):
         assert not by(lease.epoch, LifecycleStatus.FAILED)
         assert not by(lease.epoch - 1, LifecycleStatus.SUCCEEDED)
 
+    @pytest.mark.parametrize("situation", [Situation.PARKED, Situation.HANDED_BACK])
+    def test_a_cancel_that_ends_a_job_is_nobody_elses_end(self, bench: Bench, situation: Situation) -> None:
+        """The claim before it has not written this end, and must not take it for its own."""
+        lease = bench.a_job(situation)
+        bench.run(bench.acts()["request_cancel"], lease)
+
+        ended = bench.uow.run(lambda conn: bench.lifecycle.ended_by(conn, lease, LifecycleStatus.CANCELLED))
+
+        assert not ended
+
     def test_an_end_takes_everything_off_the_row_that_belongs_to_a_living_job(self, bench: Bench) -> None:
         """No lease without running, no outcome without an end, and upkeep never looks again."""
         outcomes = {
