@@ -68,7 +68,7 @@ class SubscriberDelivery:
             return
         try:
             subscriber(event)
-        except Exception as error:  # noqa: BLE001 - whatever a subscriber raises counts against its event
+        except BaseException as error:  # noqa: BLE001 - whatever a subscriber raises counts against its event
             self._refuse(event, token, type(error).__name__)
         else:
             self._uow.run(

@@ -12,7 +12,7 @@ from registry.errors import AiJobsError
 _log = logging.getLogger("aijobs.loop")
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """Our own errors tell no content; of others only the kind is logged (promise 7)."""
     return f"{error.code}: {error}" if isinstance(error, AiJobsError) else type(error).__name__
 
@@ -72,7 +72,7 @@ class Loop:
                 failures = 0
                 if not more and not self._stop.is_set():
                     self._idle(self._interval_ms)
-            except Exception as error:  # noqa: BLE001 - no failure ends a loop
+            except BaseException as error:  # noqa: BLE001 - no failure ends a loop: SystemExit would end its thread alone
                 failures += 1
                 # An outage is told at its beginning and ever more rarely, not every few seconds.
                 level = logging.DEBUG if failures & (failures - 1) else logging.WARNING

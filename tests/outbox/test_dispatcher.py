@@ -450,7 +450,9 @@ class TestSubscribers:
     """Terminal events reach every subscriber, each on its own."""
 
     @staticmethod
-    def told(world: World, name: str, fails: int = 0) -> list[ClaimedEvent]:
+    def told(
+        world: World, name: str, fails: int = 0, error: type[BaseException] = RuntimeError
+    ) -> list[ClaimedEvent]:
         heard: list[ClaimedEvent] = []
         tries = [0]
 
@@ -458,7 +460,7 @@ class TestSubscribers:
         def hear(event: ClaimedEvent) -> None:
             tries[0] += 1
             if tries[0] <= fails:
-                raise RuntimeError("my secret diary")
+                raise error("my secret diary")
             heard.append(event)
 
         return heard
@@ -497,8 +499,11 @@ class TestSubscribers:
         [event] = world.endings(job.id)
         assert (event.status, event.subscriber) == ("published", "")
 
-    def test_one_that_fails_is_tried_again_and_holds_up_no_other(self, world: World) -> None:
-        flaky, steady = self.told(world, "flaky", fails=2), self.told(world, "steady")
+    @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+    def test_one_that_fails_is_tried_again_and_holds_up_no_other(
+        self, world: World, error: type[BaseException]
+    ) -> None:
+        flaky, steady = self.told(world, "flaky", fails=2, error=error), self.told(world, "steady")
         world.create()
         world.settle()
         for _ in range(4):

@@ -38,7 +38,7 @@ class Rounds:
         act = self._script.pop(0) if self._script else False
         if not self._script:
             self.over.set()
-        if isinstance(act, Exception):
+        if isinstance(act, BaseException):
             raise act
         return bool(act)
 
@@ -70,7 +70,7 @@ def test_an_idle_round_waits_for_a_hint(loops: list[Loop]) -> None:
 
 
 def test_no_error_ends_a_loop(loops: list[Loop], caplog: pytest.LogCaptureFixture) -> None:
-    rounds = Rounds(ValueError("one"), RuntimeError("two"), False)
+    rounds = Rounds(ValueError("one"), SystemExit("two"), False)
 
     with caplog.at_level("WARNING", logger="aijobs.loop"):
         loop = started(loops, rounds)
@@ -79,7 +79,7 @@ def test_no_error_ends_a_loop(loops: list[Loop], caplog: pytest.LogCaptureFixtur
     assert loop.join(0) is False
     assert [record.getMessage() for record in caplog.records] == [
         "test failed: ValueError",
-        "test failed: RuntimeError",
+        "test failed: SystemExit",
     ]
 
 
