@@ -1,10 +1,10 @@
 """Processes that run until they are told to stop: what is checked first, signals, readiness, exit codes.
 
-First SIGTERM or SIGINT: nothing new is taken, what runs may finish within the grace, the rest is handed back.
+First SIGTERM, SIGINT or SIGHUP: nothing new is taken, what runs may finish within the grace, the rest is handed back.
 Second: handed back at once. Third: the process ends as it stands; leases and claims end by themselves.
 
-Exit code 0: everything in hand was finished. 143 (SIGTERM) or 130 (SIGINT): work was handed back, and
-another process will do it; no attempt was used.
+Exit code 0: everything in hand was finished. 143 (SIGTERM), 130 (SIGINT) or 129 (SIGHUP): work was
+handed back, and another process will do it; no attempt was used.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def run(
     """
     supervisor = Supervisor(notify_socket())
     watcher = _Watcher(name, stop, supervisor, last=3 if hands_back else 2)
-    restore = on_signals((signal.SIGTERM, signal.SIGINT), watcher.note)
+    restore = on_signals(_signals(), watcher.note)
     threading.Thread(target=_tell_ready, args=(name, ready, supervisor, fields), daemon=True).start()
     try:
         drained = work()
@@ -168,6 +168,12 @@ def run(
         restore()
     _log.info("stopped", extra={"fields": {"finished": drained, **fields}})
     return 0 if drained or watcher.first is None else 128 + watcher.first
+
+
+def _signals() -> list[signal.Signals]:
+    """What ends a daemon; a closed terminal does, too, unless it was started with ``nohup``."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
 
 
 def _tell_ready(

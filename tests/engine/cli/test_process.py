@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
+from engine.cli import daemon
 from tests.support.processes import Children
 
 LEFT_BEHIND = {
@@ -43,3 +46,13 @@ def test_process_ends_whatever_was_left_running(children: Children, left: str) -
 
     assert child.wait(20) == 7
     assert "done" in child.output
+
+
+@pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN])
+def test_closed_terminal_stops_a_daemon_in_order_unless_it_was_told_not_to_care(
+    monkeypatch: pytest.MonkeyPatch, before: signal.Handlers
+) -> None:
+    """``nohup aijobs worker`` goes on; without it running jobs are handed back."""
+    monkeypatch.setattr(signal, "getsignal", lambda number: before)
+
+    assert (signal.SIGHUP in daemon._signals()) is (before is signal.SIG_DFL)
