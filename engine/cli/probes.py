@@ -13,7 +13,7 @@ import typer
 from engine.app import AiJobApp
 from engine.cli.errors import UsageMistake
 from engine.cli.tree import missing_library
-from engine.migrations import runner
+from engine.migrations import standing
 from engine.observe.probe import ProbeServer
 from engine.observe.readiness import Progress, ReadinessCheck
 
@@ -69,7 +69,7 @@ def _readiness(app: AiJobApp, progress: Progress) -> ReadinessCheck:
         uow=app.uow,
         transport=lambda: app.transport,
         queues=[queue.name for queue in app.registry.queues],
-        schema_is_current=lambda: runner.current(app.database) == runner.head(),
+        schema_is_current=lambda: standing.is_recent(app.database),
         progress=progress,
     )
 

@@ -11,7 +11,7 @@ from engine.http.auth import METRICS, Principal
 from engine.http.edge import Edge
 from engine.http.problem import problem_responses
 from engine.http.routes import ProblemRoute
-from engine.migrations import runner
+from engine.migrations import standing
 from engine.observe.metrics import CONTENT_TYPE, Metrics
 from engine.observe.readiness import ReadinessCheck
 
@@ -31,7 +31,7 @@ def health_router(edge: Edge, *, version: str) -> APIRouter:
         uow=app.uow,
         transport=lambda: app.transport,
         queues=queues,
-        schema_is_current=lambda: runner.current(app.database) == runner.head(),
+        schema_is_current=lambda: standing.is_recent(app.database),
         progress=edge.progress,
     )
     metrics = Metrics(

@@ -18,10 +18,20 @@ _VERSION: Final = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
 
 def is_current(engine: sa.Engine) -> bool:
     """Whether the database is at the newest revision of this release; :mod:`runner` says how it stands if not."""
+    return _revisions(engine) == [newest()]
+
+
+def is_recent(engine: sa.Engine) -> bool:
+    """Whether it is at that revision or a later one, which is what an old process meets in a rolling update."""
+    found = _revisions(engine)
+    return bool(found) and min(found) >= newest()
+
+
+def _revisions(engine: sa.Engine) -> list[str]:
     with engine.execution_options(aijobs_reading=True).connect() as conn:
         if not sa.inspect(conn).has_table(VERSION_TABLE):
-            return False
-        return list(conn.execute(sa.select(_VERSION.c.version_num)).scalars()) == [newest()]
+            return []
+        return list(conn.execute(sa.select(_VERSION.c.version_num)).scalars())
 
 
 def newest() -> str:

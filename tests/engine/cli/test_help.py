@@ -63,6 +63,15 @@ def test_a_command_that_reads_loads_nothing_that_runs_jobs(database: str, words:
     assert loaded(*words, names=HEAVY, env={"AIJOBS_DATABASE_URL": database}) == []
 
 
+def test_a_daemon_that_answers_probes_loads_nothing_that_it_will_not_use(database: str, redis_url: str) -> None:
+    """It would keep it for its life: Alembic alone is as much memory as a hundred jobs."""
+    idle = ("alembic", "fakeredis", "fastapi", "jinja2", "lupa", "mako", "openai", "psycopg", "pygments", "rich")
+    words = ("worker", "ai-background", "--burst", "--probe-port", "0")
+
+    env = {"AIJOBS_DATABASE_URL": database, "AIJOBS_REDIS_URL": redis_url}
+    assert loaded(*words, names=idle, env=env) == []
+
+
 def test_an_upgrade_loads_alembic_and_nothing_that_runs_jobs(folder: Path) -> None:
     needed = {"alembic", "mako", "engine.migrations.scope", "cryptography"}
 

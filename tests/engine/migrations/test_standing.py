@@ -26,6 +26,17 @@ def test_only_the_newest_revision_is_current(engine: sa.Engine) -> None:
     assert not standing.is_current(engine)
 
 
+def test_a_process_is_ready_on_tables_of_its_release_or_a_later_one(engine: sa.Engine) -> None:
+    """In a rolling update the tables are newer than the processes that are still there."""
+    assert not standing.is_recent(engine)
+
+    runner.upgrade(engine)
+    for revision, recent in (("0000", False), (standing.newest(), True), ("9999", True)):
+        with engine.begin() as conn:
+            conn.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
+        assert standing.is_recent(engine) is recent
+
+
 def test_asking_does_not_load_alembic() -> None:
     code = "import sys; import engine.migrations.standing; sys.exit('alembic' in sys.modules)"
 
