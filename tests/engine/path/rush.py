@@ -109,7 +109,6 @@ ACTS: dict[Act, int] = {
     _cancel: 1,
     lambda walk, dice: walk.pass_time(dice.choice(STEPS)): 6,
     _upkeep: 5,
-    lambda walk, _: walk.staff.healer.retire_deliveries(): 1,
     lambda walk, _: walk.transport.lose_everything(): 1,
     _put_again: 2,
     _operate: 1,

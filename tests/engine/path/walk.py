@@ -277,7 +277,8 @@ class Walk:
 
     def upkeep(self, *, killed: Point | None = None) -> None:
         with killed_at(killed):
-            while self.staff.healer.heal_jobs() or self.staff.healer.release_claims():
+            healer = self.staff.healer
+            while healer.heal_jobs() or healer.release_claims() or healer.retire_deliveries():
                 pass
         rows = Rows(self.world).jobs
         for job_id, fate in self.fates.items():
