@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from pydantic import BaseModel
@@ -20,6 +21,9 @@ from projectors.errors import (
 from projectors.guard import transaction_kept
 from projectors.protocol import ArtifactRef, ResultProjector
 from registry.job import JobView
+
+#: PostgreSQL's state, MySQL's and MariaDB's number, SQLite's two.
+_DUPLICATES: Final = frozenset({"23505", 1062, 1555, 2067})
 
 
 def project_output(
@@ -51,7 +55,11 @@ def project_output(
         raise ProjectionError(_failed(projector, error), key=projector.key) from error
     if conn.get_transaction() is not before or before is None or not before.is_active:
         raise ProjectionTransactionEnded(key=projector.key)
-    return artifacts.record(conn, job.id, refs, clock)
+    try:
+        return artifacts.record(conn, job.id, refs, clock)
+    except sa.exc.DBAPIError as error:
+        # Nothing can be written any more, as after an error of its own that the projector has swallowed.
+        raise _judged(projector, error) from error
 
 
 def _run(
@@ -76,8 +84,19 @@ def _judged(projector: ResultProjector, error: sa.exc.DBAPIError) -> Exception:
     if classify(error) != "other":
         return error
     # Only the artifact's own key would mean "done", and that one was looked up before (X78).
-    kind = ProjectionConflict if isinstance(error, sa.exc.IntegrityError) else ProjectionError
+    kind = ProjectionConflict if _is_duplicate(error) else ProjectionError
     return kind(_failed(projector, error), key=projector.key)
+
+
+def _is_duplicate(error: sa.exc.DBAPIError) -> bool:
+    """Whether a row is there already; other constraints (a missing value, a missing parent) are no conflict."""
+    cause: Any = error.orig
+    codes = (
+        getattr(cause, "sqlstate", None),
+        getattr(cause, "sqlite_errorcode", None),
+        *getattr(cause, "args", ()),
+    )
+    return isinstance(error, sa.exc.IntegrityError) and any(code in _DUPLICATES for code in codes)
 
 
 def _failed(projector: ResultProjector, error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -129,6 +130,37 @@ def test_a_conflict_found_while_flushing_is_a_conflict_too(
 
     with pytest.raises(ProjectionConflict):
         uow.run(lambda conn: project_output(conn, Scripted(adds), a_job(), WORDS, clock))
+
+
+@pytest.mark.usefixtures("words")
+def test_a_missing_value_is_no_conflict(uow: UnitOfWork, clock: DatabaseClock) -> None:
+    broken = Scripted(lambda session: session.execute(ADD_WORD, {"id": 1, "body": None}))
+
+    with pytest.raises(ProjectionError) as failed:
+        uow.run(lambda conn: project_output(conn, broken, a_job(), WORDS, clock))
+
+    assert failed.value.code == "PROJECTION_FAILED"
+
+
+def test_an_error_that_the_projector_swallowed_is_its_own(
+    uow: UnitOfWork, clock: DatabaseClock
+) -> None:
+    """On PostgreSQL nothing works in this transaction any more; elsewhere the projector has got away with it."""
+
+    def swallows(session: Session) -> list[ArtifactRef]:
+        with suppress(sa.exc.DBAPIError):
+            session.execute(sa.text("SELECT * FROM no_such_table"))
+        return REFS
+
+    def unit(conn: sa.Connection) -> None:
+        project_output(conn, Scripted(swallows), a_job(), WORDS, clock)
+
+    if uow.engine.dialect.name != "postgresql":
+        uow.run(unit)
+        return
+    with pytest.raises(ProjectionError) as failed:
+        uow.run(unit)
+    assert failed.value.code == "PROJECTION_FAILED"
 
 
 def test_an_error_of_ours_keeps_its_class(uow: UnitOfWork, clock: DatabaseClock) -> None:
