@@ -28,10 +28,16 @@ command = noun("Queues: what waits where, who listens, what is paused.")
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE")]
 
+#: What is counted no further, as in `aijobs jobs list --count`.
+_MOST = 10_000
+
 
 @command.command("list", epilog="Example: aijobs queues list --json")
 def list_(ctx: typer.Context) -> None:
-    """List queues with what waits in the database and in Redis, and how many workers listen."""
+    """List queues with what waits in the database and in Redis, and how many workers listen.
+
+    Each count ends at 10 000.
+    """
     session: Session = ctx.obj
     app = session.database_app
     rows = app.uow.read(lambda conn: queue_rows(conn, app))
@@ -41,7 +47,7 @@ def list_(ctx: typer.Context) -> None:
         session.out.table(
             ("NAME", "QUEUED", "RUNNING", "IN REDIS", "WORKERS", "PER WORKER", "LEASE", "PAUSED", "OLDEST"),
             [
-                (r["name"], r["queued"], r["running"], r.get("inRedis", "-"), r.get("workers", "-"),
+                (r["name"], counted(r["queued"]), counted(r["running"]), r.get("inRedis", "-"), r.get("workers", "-"),
                  r["concurrency"], f"{r['leaseMs'] / 1000:g}s", r.get("paused", {}).get("reason", ""), oldest(r))
                 for r in rows
             ],
@@ -50,6 +56,11 @@ def list_(ctx: typer.Context) -> None:
             session.out.say(trouble)
 
     session.out.show({"queues": rows}, text)
+
+
+def counted(number: int) -> str:
+    """A count for people, who are told where it ended."""
+    return f"{_MOST}+" if number >= _MOST else str(number)
 
 
 def oldest(row: dict[str, Any]) -> str:

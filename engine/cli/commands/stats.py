@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import typer
 
 from engine.app import AiJobApp
-from engine.cli.commands.queues import add_redis, oldest, queue_rows
+from engine.cli.commands.queues import add_redis, counted, oldest, queue_rows
 from engine.cli.inspecting import is_embedded
 from engine.cli.nouns import single
 from engine.cli.session import Session
@@ -19,9 +19,6 @@ from outbox.errors import TransportError
 from registry.job import LifecycleStatus
 
 command = single()
-
-#: What is counted no further, as in `aijobs jobs list --count`.
-_MOST = 10_000
 
 
 @command.command(epilog="Example: aijobs stats --json")
@@ -39,15 +36,15 @@ def stats(ctx: typer.Context) -> None:
 
     def text() -> None:
         out = session.out
-        out.fields({name: _shown(number) for name, number in found["jobs"].items()})
+        out.fields({name: counted(number) for name, number in found["jobs"].items()})
         out.line()
         out.table(
             ("QUEUE", "QUEUED", "RUNNING", "IN REDIS", "OLDEST", "WORKERS"),
-            [(r["name"], _shown(r["queued"]), _shown(r["running"]), r.get("inRedis", "-"), oldest(r),
+            [(r["name"], counted(r["queued"]), counted(r["running"]), r.get("inRedis", "-"), oldest(r),
               r.get("workers", "-")) for r in found["queues"]],
         )  # fmt: skip
         out.line()
-        out.fields({f"outbox {name}": _shown(number) for name, number in found["outbox"].items() if number})
+        out.fields({f"outbox {name}": counted(number) for name, number in found["outbox"].items() if number})
         out.fields(found.get("daemons", {}))
         if trouble:
             out.say(trouble)
@@ -70,7 +67,3 @@ def _daemons(app: AiJobApp) -> dict[str, int]:
         return {"workers": len(app.transport.workers()), "dispatchers": len(app.transport.dispatchers())}
     except TransportError:
         return {}
-
-
-def _shown(number: int) -> str:
-    return f"{_MOST}+" if number >= _MOST else str(number)

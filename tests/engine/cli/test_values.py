@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from engine.cli.commands.queues import counted
 from engine.cli.errors import UsageMistake
 from engine.cli.values import duration_ms, identity, instant, json_object, target
 
@@ -112,3 +113,8 @@ def test_a_refused_input_is_never_repeated_in_the_message() -> None:
         json_object('{"diary": "my secret', name="--input")
 
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("number", "shown"), [(0, "0"), (9_999, "9999"), (10_000, "10000+")])
+def test_a_count_that_was_ended_says_so(number: int, shown: str) -> None:
+    assert counted(number) == shown
