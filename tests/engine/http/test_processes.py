@@ -14,7 +14,7 @@ import pytest
 
 from engine.app import AiJobApp
 from engine.lifecycle import views
-from tests.engine.http.conftest import token_of
+from tests.engine.http.conftest import TLS, token_of
 from tests.engine.http.hosts import serve_edge, settings_of
 from tests.engine.http.senders import configure, sample, signed
 from tests.engine.http.test_openai import HELLO, Hold
@@ -35,7 +35,8 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
 
     def client(self, **options: Any) -> openai.OpenAI:
-        given = {"max_retries": 0, "timeout": 60} | options
+        given: dict[str, Any] = {"max_retries": 0, "timeout": 60} | options
+        given.setdefault("http_client", openai.DefaultHttpxClient(verify=TLS))
         return openai.OpenAI(api_key=token_of("u1"), base_url=f"{self.url}/v1", **given)
 
     def ask(self, *, stream: bool = False) -> str:
