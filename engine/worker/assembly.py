@@ -28,7 +28,6 @@ from engine.pipeline.work import Resolved, Work
 from engine.providers.base import AiProvider
 from engine.providers.endpoint import normal_base_url
 from engine.providers.late import LateProvider
-from engine.providers.offline import OfflineProvider
 from engine.providers.router import ProviderRouter
 from engine.resources.credential_store import CredentialStore
 from engine.resources.envelope import Envelopes
@@ -71,7 +70,13 @@ def make_provider(app: AiJobApp) -> AiProvider:
     if settings.credential_keys is not None:
         # Without a key set there are no users' keys.
         deepseek = _openai_compatible("deepseek", settings.deepseek_base_url, settings.deepseek_model)
-    return ProviderRouter(platform=platform, user_deepseek=deepseek, offline=OfflineProvider())
+    return ProviderRouter(platform=platform, user_deepseek=deepseek, offline=LateProvider("offline", _offline))
+
+
+def _offline() -> Callable[[], AiProvider]:
+    from engine.providers.offline import OfflineProvider
+
+    return OfflineProvider
 
 
 def _openai_compatible(name: str, base_url: str, model: str, *, key_required: bool = True) -> LateProvider:

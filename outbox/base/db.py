@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -196,6 +195,9 @@ def _use_wal(dbapi_connection: Any) -> None:
     SQLite's busy time-out does not hold for the switch, so of several processes that open a new file at
     once some would fail; they try again instead (DB-5).
     """
+    # Only here: a process on a server need not load it.
+    import sqlite3
+
     for attempt in range(1, _WAL_ATTEMPTS):
         with suppress(sqlite3.OperationalError):
             _execute(dbapi_connection, "PRAGMA journal_mode = WAL")

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.dialects import mysql
 
 from outbox.base.errors import NaiveDatetimeError
 
@@ -25,7 +25,7 @@ class BinaryUuid(sa.types.TypeDecorator[UUID]):
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         if dialect.name == "postgresql":
-            return dialect.type_descriptor(postgresql.UUID(as_uuid=True))
+            return dialect.type_descriptor(sa.UUID(as_uuid=True))
         if dialect.name in _MYSQL:
             return dialect.type_descriptor(mysql.BINARY(16))
         return dialect.type_descriptor(sa.LargeBinary(16))

@@ -11,9 +11,9 @@ import secrets
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from uuid import UUID
-
-from rq.version import VERSION as RQ_VERSION
 
 from outbox.job_ids import ticket_id
 from outbox.transports.base import (
@@ -167,6 +167,12 @@ def _who(queues: Sequence[str], *, starts: bool) -> list[str | int]:
         ",".join(queues),
         host,
         pid,
-        RQ_VERSION,
+        _rq_version(),
         platform.python_version(),
     ]
+
+
+@cache
+def _rq_version() -> str:
+    """As its own tools show it; loading RQ itself for that would take 2 MB and its time in every process."""
+    return version("rq")

@@ -65,7 +65,10 @@ def test_a_command_that_reads_loads_nothing_that_runs_jobs(database: str, words:
 
 def test_a_daemon_that_answers_probes_loads_nothing_that_it_will_not_use(database: str, redis_url: str) -> None:
     """It would keep it for its life: Alembic alone is as much memory as a hundred jobs."""
-    idle = ("alembic", "fakeredis", "fastapi", "jinja2", "lupa", "mako", "openai", "psycopg", "pygments", "rich")
+    idle = (
+        "alembic", "engine.providers.offline", "fakeredis", "fastapi", "jinja2", "lupa", "mako", "openai", "psycopg",
+        "pygments", "rich", "rq", "sqlalchemy.dialects.postgresql",
+    )  # fmt: skip
     words = ("worker", "ai-background", "--burst", "--probe-port", "0")
 
     env = {"AIJOBS_DATABASE_URL": database, "AIJOBS_REDIS_URL": redis_url}
