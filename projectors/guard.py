@@ -46,8 +46,17 @@ def transaction_kept(conn: sa.Connection, *, key: str) -> Iterator[None]:
                 key=key,
             )
 
+    def undo(_conn: Any) -> None:
+        # SQLAlchemy takes the transaction for over by now, and what is open would go to the connection's next user.
+        conn.invalidate()
+        raise ProjectionTransactionEnded(
+            f"projector {key!r} committed the transaction, which belongs to the engine", key=key
+        )
+
     sa.event.listen(conn, "before_cursor_execute", look)
+    sa.event.listen(conn, "commit", undo)
     try:
         yield
     finally:
         sa.event.remove(conn, "before_cursor_execute", look)
+        sa.event.remove(conn, "commit", undo)

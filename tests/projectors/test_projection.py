@@ -331,3 +331,29 @@ def test_savepoints_and_temporary_tables_are_a_projectors_own(
     uow.run(lambda conn: project_output(conn, Scripted(writes), a_job(), WORDS, clock))
 
     assert uow.read(bodies) == ["one", "two"]
+
+
+@pytest.mark.usefixtures("words")
+@pytest.mark.parametrize("swallowed", [False, True])
+@pytest.mark.parametrize("of", ["connection", "transaction"])
+def test_a_commit_past_the_session_stores_nothing(
+    uow: UnitOfWork, clock: DatabaseClock, of: str, swallowed: bool
+) -> None:
+    """The job would otherwise stand as succeeded, which nothing can undo, without its output."""
+
+    def commits(session: Session) -> list[ArtifactRef]:
+        two_words(session)
+        conn = session.connection()
+        try:
+            (conn if of == "connection" else conn.get_transaction()).commit()  # type: ignore[union-attr]
+        except ProjectionTransactionEnded:
+            if not swallowed:
+                raise
+        return REFS
+
+    with pytest.raises(ProjectionTransactionEnded):
+        uow.run(lambda conn: project_output(conn, Scripted(commits), a_job(), WORDS, clock))
+
+    # On the same pooled connection, which would carry on what is left open.
+    uow.run(lambda conn: conn.execute(sa.text("SELECT 1")).all())
+    assert uow.read(bodies) == []
