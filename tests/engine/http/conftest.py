@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import jwt
 import pytest
 
 from engine.app import AiJobApp
-from engine.config import HttpSettings, Settings
 from engine.http.app import create_http_app
 from engine.http.edge import Edge
 from engine.http.server import EdgeServer
@@ -22,33 +19,16 @@ from outbox.base.clock import DatabaseClock
 from outbox.base.db import Base
 from outbox.transports.memory import MemoryTransport
 from registry.job import JobView
+from tests.engine.http.settings import FAR, SECRET, settings_for, token_of
 from tests.support.databases import Databases
 from tests.support.migrated import MIGRATED, migrate
 from tests.support.wait import eventually
 from tests.support.web import WebServer
 
-SECRET = "a-secret-of-thirty-two-bytes-or-more"
-FAR = 4_102_444_800
 #: One for all clients: reading the certificates of the world takes longer than most tests here.
 TLS = ssl.create_default_context()
 #: One for all worlds that live as long as the session; set back for every test.
 _CLOCK = DatabaseClock()
-_numbers = itertools.count()
-
-
-def token_of(subject: str, *scopes: str) -> str:
-    """A bearer token that the edge of these tests accepts."""
-    claims = {"sub": subject, "exp": FAR, "scope": " ".join(scopes or ("user",))}
-    return jwt.encode(claims, SECRET, algorithm="HS256")
-
-
-def settings_for(url: str, **http: Any) -> Settings:
-    """Settings of an app whose edge takes the tokens of :func:`token_of`."""
-    return Settings(
-        database_url=url,
-        redis_url=f"memory://{next(_numbers)}",
-        http=HttpSettings(**{"jwt_secret": SECRET} | http),
-    )
 
 
 @dataclass
@@ -84,6 +64,8 @@ class World:
         assert isinstance(self.app.transport, MemoryTransport)
         self.app.transport.__init__()  # type: ignore[misc]  # whoever holds it goes on holding it
 
+
+__all__ = ["SECRET", "FAR", "settings_for", "token_of"]
 
 MakeWorld = Callable[..., World]
 

@@ -34,8 +34,8 @@ from engine.http.server import EdgeServer
 from engine.http.tokens import SharedSecretTokens
 from engine.idempotency.store import IdempotencyOptions
 from engine.intake.commands import CreateJobInput
-from tests.engine.http.conftest import SECRET, settings_for
 from tests.engine.http.senders import configure
+from tests.engine.http.settings import SECRET, settings_for
 
 
 class Counter:
