@@ -2,6 +2,7 @@
 
     base         the protocol, its values, and what each method promises
     memory       in this process only: tests, demos, embedded use
+    listeners    who hears of ended jobs inside one process
     rq/          RQ's keys on Redis (the only place that imports redis and rq), or on fakeredis
     factory      open_transport("redis://..." | "memory://" | "fakeredis://...")
     conformance  the promises as a test suite, for these transports and for yours

@@ -10,6 +10,7 @@
     keys        RQ's key names under our prefix
     wire        a ticket as bytes: JSON, RQ's call format
     checks      what must be true of the server, asked once at start
+    ended       tells, and hears, that jobs have ended: publish and subscribe
     fake        the same scripts in process, on fakeredis
     acl         the Redis user a production needs, and nothing more
 
