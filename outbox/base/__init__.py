@@ -8,6 +8,7 @@
     clock ....... the database's clock, as SQL; the only place that may look at a host's
     bulk ........ many rows in one INSERT, compiled once
     later ....... writes that travel with their COMMIT
+    clean ....... no connection goes back to the pool with a transaction open
     canonical ... one byte string per JSON value (RFC 8785), and digests
     documents ... from a validated model to those bytes
     unindexed ... a column that may narrow a change by key and must not choose its way

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase
 
 from outbox.base.backoff import exponential
+from outbox.base.clean import keep_clean
 from outbox.base.drivers import connect_arguments, named
 from outbox.base.errors import (
     CommitOutcomeUnknown,
@@ -101,6 +102,7 @@ def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any)
             f"the driver for {parsed.drivername} is not installed ({error.name}); "
             "install aijobs with the extra of your database, for example aijobs[postgresql]"
         ) from None
+    keep_clean(engine)
     return end_idle_transactions(prepare_engine(engine), idle_transaction_ms)
 
 

@@ -72,6 +72,11 @@ def send_kept(conn: sa.Connection) -> None:
         conn.exec_driver_sql("DO 0")
 
 
+def forget(connection: Any) -> None:
+    """Drop what this driver's connection keeps."""
+    _take(connection)
+
+
 def _send_first(cursor: Any, *_statement: Any) -> None:
     kept = _take(cursor.connection)
     if kept:
