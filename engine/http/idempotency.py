@@ -26,8 +26,8 @@ from engine.http.bodies import job_status
 from engine.http.edge import Edge
 from engine.http.errors import RequestTooLarge
 from engine.http.keyed import KEYED, KeyedCall
-from engine.http.problem import describe
 from engine.http.rendering import Render, problems
+from engine.http.routes import described
 from engine.idempotency.errors import (
     IdempotencyAnswerNotKept,
     IdempotencyInProgress,
@@ -39,6 +39,7 @@ from engine.idempotency.record import Answer, Claim
 from engine.idempotency.request import KeyedRequest, fingerprint, read_key
 from engine.lifecycle import views
 from projectors import artifacts
+from registry.errors import AiJobsError
 
 #: The header, and ADR-114's name for it (X50); lower case.
 HEADERS: Final = ("idempotency-key", "idempotency_key")
@@ -83,9 +84,14 @@ class IdempotencyMiddleware:
             return
         try:
             key = read_key(given_keys(Headers(scope=scope)))
-            if key is None:
-                await self._app(scope, receive, send)
-                return
+        except AiJobsError as error:
+            await self._refuse(scope, receive, send, error)
+            return
+        if key is None:
+            # Outside of any try: what a route without a key raises is its application's to handle and to log.
+            await self._app(scope, receive, send)
+            return
+        try:
             # Whose it is comes first: nobody unknown has a body of his kept in memory.
             principal = await self._gate.identify(HTTPConnection(scope))
             body = await _whole(receive, self._body_limit)
@@ -126,7 +132,8 @@ class IdempotencyMiddleware:
         return None if claim.job_id is None else await self._recover(scope, claim.job_id)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, error: Exception) -> None:
-        await self._render(scope, describe(error))(scope, receive, send)
+        answer = described(Request(scope), error)
+        await self._render(scope, answer)(scope, receive, send)
 
 
 class JobRecovery:

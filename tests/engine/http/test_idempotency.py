@@ -202,6 +202,31 @@ def test_crash_of_a_route_frees_the_key(host: World, counter: Counter) -> None:
         assert "srv" not in answer.text
 
 
+@pytest.mark.parametrize("headers", [{}, key()], ids=["no key", "a key"])
+def test_crash_of_a_route_is_its_applications_to_handle(
+    host: World, headers: dict[str, str]
+) -> None:
+    with host.client() as client:
+        answer = client.post("/crash", headers=headers)
+
+    assert (answer.status_code, answer.text) == (500, "Internal Server Error")
+
+
+def test_request_that_fails_before_its_route_stands_in_the_log(
+    host: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise LookupError("secret /srv/path")
+
+    monkeypatch.setattr(host.edge.idempotency, "claim", broken)
+    with host.client() as client:
+        answer = client.post("/count", headers=key(), json={})
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL_ERROR")
+    assert "POST /count: LookupError at test_idempotency.py" in caplog.text
+    assert "secret" not in caplog.text
+
+
 def test_route_may_require_a_key(host: World) -> None:
     with host.client() as client:
         missing = client.post("/required")
