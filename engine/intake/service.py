@@ -213,7 +213,9 @@ class AiJobService:
         return self._counted(self._write([again], None))[0]
 
     def _counted(self, made: list[CreatedJob]) -> list[CreatedJob]:
-        self._telemetry.emit("job.created", sum(1 for job in made if job.created))
+        new = [found.job for found in made if found.created]
+        ids = {"job_id": str(new[0].id), "job_type": new[0].job_type} if len(new) == 1 else {}
+        self._telemetry.emit("job.created", len(new), **ids)
         return made
 
     def _again(self, conn: sa.Connection, job_id: UUID) -> Draft:

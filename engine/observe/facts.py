@@ -41,9 +41,10 @@ def level_of(name: str) -> int:
 def log_fact(name: str, ids: Mapping[str, Any]) -> None:
     """A :data:`~outbox.base.telemetry.Listener` that logs each fact as one line."""
     level = level_of(name)
-    if not _log.isEnabledFor(level):
+    happened = ids.get("count", 1)
+    if not happened or not _log.isEnabledFor(level):
         return
     fields = {key: ids[key] for key in LOGGED if ids.get(key) is not None}
-    if ids.get("count", 1) != 1:
-        fields["count"] = ids["count"]
+    if happened != 1:
+        fields["count"] = happened
     _log.log(level, "%s", name, extra={"fields": fields})

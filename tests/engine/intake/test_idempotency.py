@@ -71,6 +71,18 @@ def test_batches_with_the_same_keys_in_other_orders_do_not_lock_each_other_out(w
     assert world.counts()["outbox_event"] == 8
 
 
+def test_created_job_is_told_with_its_id_and_a_repeat_as_nothing_new(shared_world: World) -> None:
+    heard: list[dict[str, Any]] = []
+    shared_world.app.telemetry.listen(
+        lambda name, ids: heard.append(dict(ids)) if name == "job.created" else None
+    )
+
+    made = [shared_world.created(key="told") for _ in range(2)]
+
+    job = made[0].job
+    assert heard == [{"count": 1, "job_id": str(job.id), "job_type": job.job_type}, {"count": 0}]
+
+
 def test_without_a_key_every_request_makes_a_job(shared_world: World) -> None:
     request = shared_world.request()
 

@@ -68,6 +68,18 @@ def test_a_field_that_is_not_known_to_be_an_id_is_left_out(logging_to: Callable[
     assert not {"payload", "user_id", "output", "input", "key", "secret"} & set(LOGGED)
 
 
+def test_what_did_not_happen_is_not_logged(logging_to: Callable[..., None]) -> None:
+    """As when a repeated request found its job: none was created."""
+    stream = io.StringIO()
+    logging_to(format="json", level=logging.DEBUG, stream=stream)
+
+    log_fact("job.created", {"count": 0})
+    log_fact("job.created", {"count": 2})
+
+    [line] = lines_of(stream)
+    assert (line["event"], line["count"]) == ("job.created", 2)
+
+
 @pytest.mark.parametrize(
     ("fact", "level"),
     [
