@@ -34,6 +34,7 @@ class SubscriberDelivery:
         owner: str,
         telemetry: Telemetry,
         options: DispatchOptions | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._uow = uow
         self._outbox = outbox
@@ -41,6 +42,7 @@ class SubscriberDelivery:
         self._owner = owner
         self._telemetry = telemetry
         self._options = options or DispatchOptions()
+        self._monotonic = monotonic
 
     def run_once(self) -> bool:
         """Deliver one batch; returns whether another may find something at once."""
@@ -51,9 +53,9 @@ class SubscriberDelivery:
             repeatable=True,
         )
         # Well inside the claim, or others would deliver the rest of the batch a second time (OB-5).
-        deadline = time.monotonic() + self._options.claim_ttl_ms / 2000
+        deadline = self._monotonic() + self._options.claim_ttl_ms / 2000
         for event in events:
-            if time.monotonic() > deadline:
+            if self._monotonic() > deadline:
                 self._give_back(event, token, "OUT_OF_TIME", 0)
             else:
                 self._deliver(event, token)

@@ -149,6 +149,16 @@ def mocks(module: Module) -> Iterator[str]:
             yield f"{module.path}: imports {name}"
 
 
+def clocks(module: Module) -> Iterator[str]:
+    """The steady clock is passed in: replaced in its module it stands still for every event loop of the process."""
+    for node in ast.walk(module.tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr"):
+            continue
+        replaced = ".".join(str(getattr(part, "value", getattr(part, "id", ""))) for part in node.args[:2])
+        if re.search(r"(^|\.)time\.(monotonic|perf_counter)", replaced):
+            yield f"{module.path}:{node.lineno}: replaces a clock of the whole process"
+
+
 PROJECT_RULES: tuple[Rule, ...] = (
     wall_clock,
     environment,
@@ -159,4 +169,4 @@ PROJECT_RULES: tuple[Rule, ...] = (
     length,
     folder_map,
 )
-TEST_RULES: tuple[Rule, ...] = (sleeps, mocks)
+TEST_RULES: tuple[Rule, ...] = (sleeps, mocks, clocks)

@@ -133,6 +133,8 @@ def test_ring_is_found() -> None:
         (rules.mocks, "from unittest.mock import patch"),
         (rules.mocks, "import unittest.mock"),
         (rules.sleeps, "from time import sleep\nsleep(1)"),
+        (rules.clocks, "monkeypatch.setattr('outbox.subscribers.time.monotonic', f)"),
+        (rules.clocks, "monkeypatch.setattr(time, 'monotonic', f)"),
     ],
 )
 def test_broken_rule_is_found(rule: rules.Rule, text: str) -> None:
