@@ -27,7 +27,7 @@ class Scale:
 
     jobs: int = 5_000
     ones: int = 2_000
-    yardstick_jobs: int = 2_000
+    yardstick_jobs: int = 500
     fan_out: int = 2_000
     slots: int = 10_000
     latency: int = 200

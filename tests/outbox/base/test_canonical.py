@@ -47,12 +47,9 @@ def test_reading_back_and_writing_again_changes_nothing(value: Any) -> None:
     assert canonical_bytes(parse(written)) == written
 
 
-@given(st.dictionaries(TEXTS, VALUES, min_size=2), st.randoms(use_true_random=False))
-def test_the_order_of_members_does_not_matter(value: dict[str, Any], random: Any) -> None:
-    members = list(value.items())
-    random.shuffle(members)
-
-    assert canonical_bytes(dict(members)) == canonical_bytes(value)
+@given(st.dictionaries(TEXTS, VALUES))
+def test_the_order_of_members_does_not_matter(value: dict[str, Any]) -> None:
+    assert canonical_bytes(dict(reversed(value.items()))) == canonical_bytes(value)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
