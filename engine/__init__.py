@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from engine.config import Settings
     from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
     from engine.intake.service import AiJobService
+    from engine.lifecycle.receipts import CommitReceipt
     from engine.pipeline.context import JobContext
     from outbox.base.db import prepare_engine
     from projectors.protocol import ArtifactRef
     from registry.job import JobView
 
 __all__ = [
-    "AiJobApp", "AiJobService", "ArtifactRef", "CreateJobInput", "CreatedJob", "JobContext", "JobOverrides",
-    "JobView", "Settings", "prepare_engine",
+    "AiJobApp", "AiJobService", "ArtifactRef", "CommitReceipt", "CreateJobInput", "CreatedJob", "JobContext",
+    "JobOverrides", "JobView", "Settings", "prepare_engine",
 ]  # fmt: skip
 
 #: Where each public name lives. Loaded when it is asked for: `aijobs --help` passes this package too.
@@ -41,6 +42,7 @@ _HOMES = {
     "CreateJobInput": "engine.intake.commands",
     "JobOverrides": "engine.intake.commands",
     "AiJobService": "engine.intake.service",
+    "CommitReceipt": "engine.lifecycle.receipts",
     "JobContext": "engine.pipeline.context",
     "ArtifactRef": "projectors.protocol",
     "JobView": "registry.job",

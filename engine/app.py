@@ -23,6 +23,7 @@ from engine.intake.writer import DraftWriter
 from engine.lifecycle.audit import AuditRepository
 from engine.lifecycle.endings import Endings
 from engine.lifecycle.outputs import OutputRepository
+from engine.lifecycle.receipts import ReceiptRepository
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
 from engine.providers.base import AiProvider
@@ -193,6 +194,10 @@ class AiJobApp:
     @cached_property
     def outputs(self) -> OutputRepository:
         return OutputRepository(self.clock)
+
+    @cached_property
+    def receipts(self) -> ReceiptRepository:
+        return ReceiptRepository(self.clock)
 
     @cached_property
     def outbox(self) -> OutboxRepository:

@@ -9,6 +9,7 @@
         ├── ContentSafetyError ... CONTENT_SAFETY_*  final
         ├── CredentialError ...... CREDENTIAL_*      final
         ├── SnapshotError ........ SNAPSHOT_*        final
+        ├── CommitError .......... COMMIT_*          final
         ├── JobTimeout ........... TIMEOUT           per ``abort_strategy``
         ├── InternalError ........ INTERNAL_*        retried once
         └── LeaseExhausted, ...... LEASE_LOST, DISPATCH_DISCARDED, APPROVAL_EXPIRED ... final
@@ -332,6 +333,36 @@ class SnapshotExpired(SnapshotError):
     """The stored input has expired."""
 
     code = "SNAPSHOT_EXPIRED"
+
+
+class CommitError(JobError):
+    """A commit that a handler made itself was refused, and nothing of it was written."""
+
+    code = "COMMIT_REFUSED"
+
+
+class CommitInvalid(CommitError):
+    """An operation's name, payload, version, change or result cannot be used."""
+
+    code = "COMMIT_INVALID"
+
+
+class CommitConflict(CommitError):
+    """The job has committed this operation already, with another payload."""
+
+    code = "COMMIT_CONFLICT"
+
+
+class CommitVersionMoved(CommitError):
+    """The job has made other commits than the handler expected."""
+
+    code = "COMMIT_VERSION"
+
+
+class CommitTransactionEnded(CommitError):
+    """The change ended the transaction, which belongs to the engine."""
+
+    code = "COMMIT_TRANSACTION"
 
 
 class QuotaError(JobError):

@@ -1,19 +1,22 @@
-"""What a projector may not send: statements that would end the transaction, which is the engine's.
+"""What foreign code may not send in a transaction of the engine's: statements that would end it.
 
-They are refused before they leave. Afterwards it would be too late: the job could stand as succeeded without its
-output, and the business rows without their job. MySQL and MariaDB commit before most changes of the schema, too.
+A projector is lent such a transaction, and so is a commit that a handler makes itself. The statements are refused
+before they leave. Afterwards it would be too late: the job could stand as succeeded without its output, and the
+business rows without their job. MySQL and MariaDB commit before most changes of the schema, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
-from projectors.errors import ProjectionTransactionEnded
+#: Takes what was done, as in "sent COMMIT, which ...", and names in an error who has done it.
+Refuse = Callable[[str], Exception]
 
 _SKIPPED: Final = r"(?:\s|;|/\*(?!!).*?\*/|--[^\n]*\n|\#[^\n]*\n)*"
 _ENDING: Final = (
@@ -34,24 +37,37 @@ _REFUSED: Final = {
 
 
 @contextmanager
-def transaction_kept(conn: sa.Connection, *, key: str) -> Iterator[None]:
-    """Within, ``conn`` raises :class:`ProjectionTransactionEnded` for a statement that ends its transaction."""
+def lent_session(conn: sa.Connection, *, refuse: Refuse) -> Iterator[Session]:
+    """A Session in the transaction of ``conn``, for code that may not end it; flushed on the way out.
+
+    ``session.commit()`` stays without effect, and closing leaves the transaction open. Whatever does end it
+    raises what ``refuse`` makes; the caller must roll back then.
+    """
+    before = conn.get_transaction()
+    with (
+        Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session,
+        _transaction_kept(conn, refuse),
+    ):
+        yield session
+        session.flush()
+    if conn.get_transaction() is not before or before is None or not before.is_active:
+        raise refuse("ended the transaction, which belongs to the engine")
+
+
+@contextmanager
+def _transaction_kept(conn: sa.Connection, refuse: Refuse) -> Iterator[None]:
+    """Within, ``conn`` raises for a statement that ends its transaction."""
     refused = _REFUSED[conn.dialect.name in ("mysql", "mariadb")]
 
     def look(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if found := refused.match(statement):
             verb = " ".join(found[1].upper().split())
-            raise ProjectionTransactionEnded(
-                f"projector {key!r} sent {verb}, which ends the transaction; it belongs to the engine",
-                key=key,
-            )
+            raise refuse(f"sent {verb}, which ends the transaction; it belongs to the engine")
 
     def undo(_conn: Any) -> None:
         # SQLAlchemy takes the transaction for over by now, and what is open would go to the connection's next user.
         conn.invalidate()
-        raise ProjectionTransactionEnded(
-            f"projector {key!r} committed the transaction, which belongs to the engine", key=key
-        )
+        raise refuse("committed the transaction, which belongs to the engine")
 
     sa.event.listen(conn, "before_cursor_execute", look)
     sa.event.listen(conn, "commit", undo)

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from pydantic import BaseModel
-from sqlalchemy.orm import Session
 
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import classify
@@ -18,7 +17,7 @@ from projectors.errors import (
     ProjectionResultInvalid,
     ProjectionTransactionEnded,
 )
-from projectors.guard import transaction_kept
+from projectors.guard import lent_session
 from projectors.protocol import ArtifactRef, ResultProjector
 from registry.job import JobView
 
@@ -43,7 +42,6 @@ def project_output(
     done = artifacts.existing(conn, job.id)
     if done:
         return done
-    before = conn.get_transaction()
     try:
         refs = _run(conn, projector, job, output)
     except ProjectionError:
@@ -53,8 +51,6 @@ def project_output(
     except BaseException as error:
         # On a thread of the worker SystemExit and its like would end the process, CancelledError the job's task.
         raise ProjectionError(_failed(projector, error), key=projector.key) from error
-    if conn.get_transaction() is not before or before is None or not before.is_active:
-        raise ProjectionTransactionEnded(key=projector.key)
     try:
         return artifacts.record(conn, job.id, refs, clock)
     except sa.exc.DBAPIError as error:
@@ -65,13 +61,11 @@ def project_output(
 def _run(
     conn: sa.Connection, projector: ResultProjector, job: JobView, output: BaseModel
 ) -> Sequence[ArtifactRef]:
-    # rollback_only: a commit by the projector stays without effect, closing leaves the transaction open
-    with (
-        Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session,
-        transaction_kept(conn, key=projector.key),
-    ):
+    def refuse(what: str) -> Exception:
+        return ProjectionTransactionEnded(f"projector {projector.key!r} {what}", key=projector.key)
+
+    with lent_session(conn, refuse=refuse) as session:
         refs: object = projector.project(session, job, output)
-        session.flush()
     if not isinstance(refs, list | tuple):
         kind = type(refs).__name__
         raise ProjectionResultInvalid(

@@ -132,3 +132,29 @@ class AiJobClaim(Base):
     errors: Mapped[str | None] = mapped_column(long_text())
 
     __table_args__ = (MYSQL_TABLE,)
+
+
+class CommitReceiptRow(Base):
+    """One commit that a handler made itself: its operation, once for each job, and a hash of its content."""
+
+    __tablename__ = "commit_receipt"
+
+    #: Chosen before the commit, so that it is found when the answer to COMMIT was lost.
+    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
+    job_id: Mapped[UUID] = mapped_column(BinaryUuid)
+    operation: Mapped[str] = mapped_column(ascii_text(64))
+    #: Counts the commits of the job, from 1.
+    version: Mapped[int] = mapped_column(sa.Integer)
+    #: SHA-256 over the payload's canonical bytes; the payload itself is not stored.
+    payload_hash: Mapped[bytes] = mapped_column(digest_bytes())
+    epoch: Mapped[int] = mapped_column(sa.Integer)
+    attempt_no: Mapped[int] = mapped_column(sa.Integer)
+    #: What the change returned, as canonical JSON.
+    result: Mapped[bytes] = mapped_column(long_bytes())
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        # Also the index by job: it begins with it.
+        sa.UniqueConstraint("job_id", "operation"),
+        MYSQL_TABLE,
+    )

@@ -21,7 +21,7 @@ How a migration is made
     3. Migrate forward only, and so that the release before still runs on the new tables: add columns as
        nullable or with a server default, drop them one release later.
     4. Run `pytest tests/engine/migrations`: it compares migrated tables with the models on every database.
-    Until the first release 0001 is edited, in `initial/`; after it no released file ever changes.
+    No file of `versions/` and `initial/` ever changes again: some database has been through it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any, Final
 from engine.idempotency.models import IdempotencyRecord
 from engine.intake.models import AdmissionCounter
 from engine.lifecycle.audit import AuditLog
-from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput, AiJobSnapshot
+from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput, AiJobSnapshot, CommitReceiptRow
 from engine.lifecycle.queues import QueueControl
 from engine.migrations.standing import VERSION_TABLE as VERSION_TABLE
 from engine.resources.credential_store import UserCredential
@@ -40,6 +40,7 @@ MODELS: Final[tuple[type[Base], ...]] = (
     StreamChunk,
     QueueControl,
     AuditLog,
+    CommitReceiptRow,
 )
 METADATA: Final = Base.metadata
 TABLES: Final = frozenset(model.__tablename__ for model in MODELS)

@@ -8,6 +8,7 @@
 
     work ........... what a stage is given: the claimed job, and what an abort means
     context ........ JobContext, what a handler sees
+    commits ........ what a handler commits itself, once in the job's life: lease, look-up, change, receipt
     gateway ........ the metered way to a model: intent, call, settlement
     retry .......... what follows a failed attempt: a pure decision, and the only place of retries
     settle ......... writes what was decided: retry in place, park, fail, cancel, hand back

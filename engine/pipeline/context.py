@@ -7,8 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
+from sqlalchemy.orm import Session
 
 from engine.errors import DefinitionRefusesJob
+from engine.lifecycle.receipts import CommitReceipt
+from engine.pipeline.commits import Commits
 from engine.pipeline.gateway import Gateway
 from engine.pipeline.work import Aborted, Resolved
 from engine.providers.base import GenerateResult, Message
@@ -25,16 +28,17 @@ ReportProgress = Callable[[int, str | None], None]
 class JobContext(Generic[In]):
     """One attempt of one job, as its handler sees it.
 
-    An ``async def`` handler awaits :meth:`generate`; a plain one runs in a thread of its own, where
-    :meth:`generate_sync` waits for the same call.
+    An ``async def`` handler awaits :meth:`generate` and :meth:`commit`; a plain one runs in a thread of its own,
+    where :meth:`generate_sync` and :meth:`commit_sync` wait for the same calls.
     """
 
     def __init__(
-        self, resolved: Resolved, *, gateway: Gateway, progress: ReportProgress, loop: asyncio.AbstractEventLoop,
-        show: Callable[[str], None] = lambda _: None,
+        self, resolved: Resolved, *, gateway: Gateway, commits: Commits, progress: ReportProgress,
+        loop: asyncio.AbstractEventLoop, show: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self._resolved = resolved
         self._gateway = gateway
+        self._commits = commits
         self._progress = progress
         self._loop = loop
         self._show = show
@@ -132,6 +136,32 @@ class JobContext(Generic[In]):
         security = self._resolved.work.definition.security
         if not security.content_safety_check and security.redact_output is None:
             self._show(text)
+
+    async def commit(
+        self, operation: str, change: Callable[[Session], Any], *, payload: Any, expected_version: int | None = None
+    ) -> CommitReceipt:
+        """Commit business rows of your own now, in the middle of the attempt, once in the life of this job.
+
+        ``change(session)`` writes them in a transaction of the engine's, together with a receipt for
+        ``operation``: 1 to 64 letters, digits and ``. _ : / -`` that name this commit within the job. It runs on
+        a database thread, holds the job's row while it runs, and may run again from its start where the database
+        asks for that: keep it short and keep nothing outside the session. What it returns, at most 16 KiB of
+        JSON, is the receipt's ``result``. It may not end the transaction.
+
+        A later call with this operation, after a retry or by another worker, gets the first receipt with
+        ``replayed`` set and does not run its change. ``payload`` is what the operation is about: a JSON value or
+        a model, of which only a hash is stored; with another payload than the first the call is refused. With
+        ``expected_version`` a new operation is refused unless the job has made exactly so many commits before.
+
+        Raises ``COMMIT_*`` errors, which end the job unless the handler catches them, and whatever ``change``
+        raises; nothing is written then. Where the lease is lost or a cancel was asked the attempt stops here, as
+        in :meth:`check_cancelled`, and nothing is written either.
+        """
+        return await self._commits.commit(operation, change, payload=payload, expected_version=expected_version)
+
+    def commit_sync(self, operation: str, change: Callable[[Session], Any], **options: Any) -> CommitReceipt:
+        """:meth:`commit` for plain ``def`` handlers: waits in the handler's own thread."""
+        return self._wait(self.commit(operation, change, **options))
 
     def generate_sync(self, prompt: str | Sequence[Message] | None = None, **options: Any) -> Any:
         """:meth:`generate` for plain ``def`` handlers: waits in the handler's own thread."""

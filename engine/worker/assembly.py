@@ -14,6 +14,7 @@ from engine.lifecycle.lease import Lease
 from engine.lifecycle.queues import QueueControlRepository
 from engine.observe.readiness import Progress
 from engine.pipeline.batcher import Batcher
+from engine.pipeline.commits import Commits
 from engine.pipeline.context import JobContext
 from engine.pipeline.engine import AiJobExecutionEngine, EngineOptions
 from engine.pipeline.execute import Executor
@@ -214,8 +215,12 @@ def _contexts(
             work=work, credential=resolved.credential, provider=provider, intents=intents,
             settlements=settlements, deadline=deadline, telemetry=app.telemetry,
         )  # fmt: skip
+        commits = Commits(
+            work=work, uow=app.uow, lifecycle=app.lifecycle, receipts=app.receipts, threads=threads,
+            telemetry=app.telemetry,
+        )  # fmt: skip
         return JobContext(
-            resolved, gateway=gateway, progress=progress.reporter(work), loop=loop,
+            resolved, gateway=gateway, commits=commits, progress=progress.reporter(work), loop=loop,
             show=lambda text: preview.write(work.job.id, work.lease.epoch, text),
         )  # fmt: skip
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
 from engine.migrations import runner
 from engine.migrations.scope import METADATA, MODELS, TABLES
-from engine.usage.models import CostUsd
-from outbox.base.types import BinaryUuid, UtcDateTime
-from tests.engine.migrations.tables import described
+from tests.engine.migrations.tables import described, largest
 from tests.support.migrated import engine_for
 
 OURS = [METADATA.tables[model.__tablename__] for model in MODELS]
@@ -165,26 +159,3 @@ def test_columns_that_may_be_empty_are_found_by_is_null(engine: sa.Engine) -> No
             found = conn.execute(sa.select(sa.func.count()).select_from(table).where(*empty))
 
             assert found.scalar_one() == 1, table.name
-
-
-def largest(column: sa.Column[Any]) -> Any:
-    for kind, value in LARGEST.items():
-        if isinstance(column.type, kind):
-            return value
-    length = getattr(column.type, "length", None) or 100_000
-    if isinstance(column.type, sa.LargeBinary):
-        return b"\xff" * length
-    assert isinstance(column.type, sa.String), column
-    is_ascii = getattr(column.type.dialect_impl(MYSQL), "charset", None) == "ascii"
-    return ("~" if is_ascii else "\U0001f393") * length
-
-
-MYSQL = sa.make_url("mysql+pymysql://").get_dialect()()
-LARGEST: dict[type[Any], Any] = {
-    BinaryUuid: UUID(int=2**128 - 1),
-    UtcDateTime: datetime(2999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
-    CostUsd: Decimal("999999999.999999999"),
-    sa.BigInteger: 2**63 - 1,
-    sa.Integer: 2**31 - 1,
-    sa.Double: 1 - 2**-53,
-}

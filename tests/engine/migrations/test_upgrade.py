@@ -15,18 +15,19 @@ from engine.migrations.lock import migrating
 from engine.migrations.scope import METADATA, MODELS, TABLES, VERSION_TABLE
 from outbox.base.db import create_engine_for
 from outbox.base.errors import DatabaseUrlError, UnpreparedConnectionError
-from tests.engine.migrations.tables import described
+from tests.engine.migrations.tables import described, largest
 from tests.support.migrated import engine_for
 from tests.support.processes import Child, Children
 from tests.support.wait import eventually
 
 OURS = [METADATA.tables[model.__tablename__] for model in MODELS]
+REVISIONS = ["0001", "0002"]
 
 
 def test_an_upgrade_is_applied_once(engine: sa.Engine) -> None:
     assert runner.current(engine) is None
 
-    assert runner.upgrade(engine) == ["0001"]
+    assert runner.upgrade(engine) == REVISIONS
     assert runner.current(engine) == runner.head()
     assert runner.upgrade(engine) == []
 
@@ -37,6 +38,23 @@ def test_an_upgrade_leaves_the_engine_as_it_was(engine: sa.Engine) -> None:
     runner.upgrade(engine)
 
     assert session_settings(engine) == before
+
+
+def test_rows_of_an_older_revision_are_kept(engine: sa.Engine) -> None:
+    runner.upgrade(engine, "0001")
+    present = set(sa.inspect(engine).get_table_names())
+    older = [table for table in OURS if table.name in present]
+    rows = {table.name: {column.name: largest(column) for column in table.columns} for table in older}
+    with engine.begin() as conn:
+        for table in older:
+            conn.execute(sa.insert(table), rows[table.name])
+
+    assert runner.upgrade(engine) == REVISIONS[1:]
+
+    assert runner.check(engine) == []
+    with engine.connect() as conn:
+        for table in older:
+            assert dict(conn.execute(sa.select(table)).mappings().one()) == rows[table.name], table.name
 
 
 def test_tables_made_by_hand_are_stamped(engine: sa.Engine) -> None:
@@ -186,7 +204,7 @@ def test_a_database_of_a_newer_release_is_not_touched(engine: sa.Engine) -> None
         runner.upgrade(engine)
 
     assert runner.current(engine) == "9999"
-    assert runner.check(engine) == ["the revision is 9999, this release needs 0001"]
+    assert runner.check(engine) == [f"the revision is 9999, this release needs {REVISIONS[-1]}"]
 
 
 # -- several at once --------------------------------------------------------------------------------
@@ -210,7 +228,7 @@ def test_processes_that_upgrade_at_once_all_succeed(
 
     applied = sorted(last_line(child) for child in started)
 
-    assert applied == ["applied ['0001']", "applied []", "applied []"]
+    assert applied == [f"applied {REVISIONS}", "applied []", "applied []"]
     assert runner.check(engine) == []
 
 
@@ -223,7 +241,7 @@ def test_a_migration_that_does_not_end_is_reported(database_url: str, engine: sa
         runner.upgrade(other, wait_s=0)
 
     assert busy.value.retryable
-    assert runner.upgrade(engine) == ["0001"]
+    assert runner.upgrade(engine) == REVISIONS
 
 
 def test_sqlite_without_immediate_transactions_is_refused(sqlite_url: str) -> None:

@@ -53,7 +53,8 @@ RETRIED = [
 NEVER = [
     errors.ProviderRejected(), errors.ContentSafetyError(), errors.ContentFiltered(), errors.CredentialInvalid(),
     errors.CredentialMissing(), errors.CredentialUnreadable(), errors.CredentialQuotaExhausted(),
-    errors.SnapshotError(), errors.SnapshotExpired(),
+    errors.SnapshotError(), errors.SnapshotExpired(), errors.CommitInvalid(), errors.CommitConflict(),
+    errors.CommitVersionMoved(), errors.CommitTransactionEnded(),
 ]  # fmt: skip
 
 
