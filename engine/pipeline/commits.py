@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from engine.errors import (
+    CallerTransactionLostError,
     CommitConflict,
     CommitInvalid,
     CommitTransactionEnded,
@@ -155,6 +156,11 @@ def _changed(conn: sa.Connection, wanted: _Wanted) -> bytes:
     try:
         with lent_session(conn, refuse=refuse) as session:
             result = wanted.change(session)
+    except CallerTransactionLostError as error:
+        # Creating a job was refused by the database. The transaction is ours, and may run again.
+        if isinstance(error.__cause__, sa.exc.DBAPIError):
+            raise error.__cause__ from None
+        raise
     except BaseException as error:
         if isinstance(error, Aborted) or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
             raise

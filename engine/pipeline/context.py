@@ -145,8 +145,8 @@ class JobContext(Generic[In]):
         ``change(session)`` writes them in a transaction of the engine's, together with a receipt for
         ``operation``: 1 to 64 letters, digits and ``. _ : / -`` that name this commit within the job. It runs on
         a database thread, holds the job's row while it runs, and may run again from its start where the database
-        asks for that: keep it short and keep nothing outside the session. What it returns, at most 16 KiB of
-        JSON, is the receipt's ``result``. It may not end the transaction.
+        asks for that: keep it short, keep nothing outside the session, and let database errors pass. What it
+        returns, at most 16 KiB of JSON, is the receipt's ``result``. It may not end the transaction.
 
         A later call with this operation, after a retry or by another worker, gets the first receipt with
         ``replayed`` set and does not run its change. ``payload`` is what the operation is about: a JSON value or

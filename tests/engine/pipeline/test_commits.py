@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -311,6 +312,56 @@ def test_a_sessions_commit_in_a_change_waits_for_the_receipt(
         hand.commit(change=change)
 
     assert (rows(), receipts(world)) == ([], [])
+
+
+def test_a_change_may_create_jobs_and_they_come_with_the_receipt(
+    world: World, rows: Callable[[], list[str]], take: Take
+) -> None:
+    """Promise 1. Each of its runs but the last leaves no job behind."""
+    hand = take()
+
+    def change(session: Session) -> str:
+        return str(world.create(session=session).id)
+
+    with refusing(world.engine, "INTO ai_job_snapshot"), pytest.raises(sa.exc.DBAPIError):
+        hand.commit(change=change)
+    assert len(world.rows("ai_job")) == 1
+
+    first, again = hand.commit(change=change), hand.commit(change=change)
+
+    assert first.result == again.result
+    assert sorted(str(row["id"]) for row in world.rows("ai_job")) == sorted([str(hand.work.job.id), first.result])
+    assert len(world.rows("outbox_event")) == 2
+
+
+def test_a_change_that_outlasts_its_attempt_is_the_next_ones_receipt(
+    world: World, rows: Callable[[], list[str]]
+) -> None:
+    """The abort leaves the thread behind; the next attempt's claim waits for the row that it holds."""
+    aborted = threading.Event()
+    seen: list[tuple[int, bool]] = []
+
+    def slow(session: Session) -> None:
+        write(session, "one")
+        assert aborted.wait(20)
+
+    @world.app.job("outlasts", input=Ask, output=Answer, timeout_ms=1_000, abort_strategy="retry", backoff_ms=1)
+    async def outlasts(ctx: JobContext[Ask]) -> Answer:
+        try:
+            receipt = await ctx.commit("publish", slow, payload=None)
+        except asyncio.CancelledError:
+            aborted.set()
+            raise
+        seen.append((ctx.attempt_no, receipt.replayed))
+        return Answer()
+
+    job = world.create(job_type="outlasts", payload={})
+    world.dispatch()
+    world.work()
+
+    assert world.job(job.id).lifecycle_status == "succeeded"
+    assert seen == [(2, True)]
+    assert rows() == ["one"]
 
 
 @pytest.mark.parametrize("error", [StopIteration, SystemExit, asyncio.CancelledError])
