@@ -166,12 +166,6 @@ class WaitTimeoutError(EngineError):
     retryable = True
 
 
-class LeaseLostError(EngineError):
-    """This claim is no longer the job's: another worker took over, or the job has ended."""
-
-    code = "LEASE_LOST"
-
-
 # ------------------------------------------------------------------ why an attempt ended
 
 

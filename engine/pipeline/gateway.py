@@ -16,7 +16,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from engine.errors import LeaseLostError
 from engine.pipeline.batcher import Batcher
 from engine.pipeline.outages import persist
 from engine.pipeline.retry import UNKNOWN_OUTCOMES
@@ -68,7 +67,7 @@ class Gateway:
         on_delta: Callable[[str], None] | None = None,
         accept_cut: bool = False,
     ) -> GenerateResult:
-        """One call. Raises what :class:`AiProvider` raises, and :class:`LeaseLostError` before any call."""
+        """One call. Raises what :class:`AiProvider` raises; a lost lease aborts the attempt before any call."""
         self._work.switch.check()
         self._calls += 1
         request = GenerateRequest(
@@ -107,8 +106,8 @@ class Gateway:
             return self._intents.submit(replace(intent, again=next(tries) > 0))
 
         if not await persist(submit, self._telemetry):
-            self._work.switch.trip(Abort.FENCED)
-            raise LeaseLostError("the lease was lost before the call; it was not made")
+            # The switch is left alone: the attempt that is told may be one left behind, and the switch is the next's.
+            raise Aborted(Abort.FENCED)
 
     async def _call(self, request: GenerateRequest, call_no: int) -> GenerateResult:
         began = time.monotonic()

@@ -185,6 +185,36 @@ def test_a_call_from_a_plain_handler_ends_with_its_attempt(world: World) -> None
     eventually(lambda: ended)
 
 
+def test_a_call_of_a_handler_left_behind_is_refused_and_stops_no_later_attempt(
+    world: World, gate: threading.Event
+) -> None:
+    """TR-8. It asks under the lease of its own attempt, which is over; the next one has another."""
+    refused: list[str] = []
+    asked = threading.Event()
+
+    def asks_late(ctx: JobContext[Ask]) -> Answer:
+        if ctx.attempt_no > 1:
+            gate.set()
+            assert asked.wait(20)
+            return Answer(value="in time")
+        gate.wait()
+        try:
+            return Answer(value=ctx.generate_sync("Hello?"))
+        except BaseException as error:
+            refused.append(type(error).__name__)
+            raise
+        finally:
+            asked.set()
+
+    register(world, asks_late, abort_strategy="retry", max_retries=3, backoff_ms=1)
+    object.__setattr__(world.app.registry.get("timed").execution, "timeout_ms", 700)
+    job = run(world)
+
+    assert refused == ["Aborted"]
+    assert job.lifecycle_status == "succeeded"
+    assert world.output(job.id) == {"value": "in time"}
+
+
 def test_time_in_the_queue_or_in_the_commit_is_not_counted(world: World) -> None:
     """Design 10: per attempt, over EXECUTE."""
 
