@@ -17,6 +17,8 @@ import rfc8785
 from outbox.base.errors import NotCanonicalError
 
 _INT64 = 2**63
+#: Characters of a float without an exponent, its sign included.
+_LONGEST_FLOAT = 22
 #: Far above any real document and far below Python's recursion limit.
 MAX_DEPTH = 200
 
@@ -34,6 +36,15 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 _PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _integer(digits: str) -> int | float:
+    """RFC 8785 writes floats up to 1e21 like integers: one beyond ours that it would write like this was a float."""
+    value = int(digits)
+    if -_INT64 <= value < _INT64 or len(digits) > _LONGEST_FLOAT:
+        return value
+    rounded = float(digits)
+    return rounded if _dump(rounded) == digits else value
 
 
 def parse(content: bytes | str) -> Any:
@@ -71,7 +82,7 @@ def _finite(text: str) -> float:
     return number
 
 
-_PARSER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_PARSER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer)
 
 
 def _check(value: Any, place: str, depth: int) -> bool:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from redis import Redis
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from outbox.transports.base import STOP_NOTICED_S, Stopped, never
 from outbox.transports.rq.faults import unavailable
+
+#: How long Redis may take to answer a subscription, in seconds.
+_ANSWER_S: Final = 5.0
 
 
 def announcement(channel: str, job_ids: Iterable[UUID]) -> tuple[str, ...]:
@@ -24,9 +28,12 @@ class RqEndedJobs:
 
     def __init__(self, client: Redis, channel: str) -> None:
         """Raises ``TransportUnavailable``."""
-        self._pubsub: Any = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+        self._pubsub: Any = client.pubsub()  # type: ignore[no-untyped-call]
         try:
             self._pubsub.subscribe(channel)
+            # Until Redis has answered, what another connection publishes may still come first.
+            if self._pubsub.get_message(timeout=_ANSWER_S) is None:
+                raise RedisTimeout("no answer to SUBSCRIBE")
         except (RedisError, OSError) as error:
             self.close()
             raise unavailable(error) from error
@@ -42,7 +49,7 @@ class RqEndedJobs:
 
     def _look(self, seconds: float) -> frozenset[UUID]:
         try:
-            message = self._pubsub.get_message(timeout=seconds)
+            message = self._pubsub.get_message(ignore_subscribe_messages=True, timeout=seconds)
         except (RedisError, OSError) as error:
             raise unavailable(error) from error
         return frozenset() if message is None else _ids(message["data"])

@@ -52,6 +52,20 @@ def test_the_order_of_members_does_not_matter(value: dict[str, Any]) -> None:
     assert canonical_bytes(dict(reversed(value.items()))) == canonical_bytes(value)
 
 
+@pytest.mark.parametrize("value", [1e20, -1e20, 2.0**63, -(2.0**64), 9.999999999999999e20, 1e21, 1.7e308])
+def test_a_float_that_is_written_like_an_integer_comes_back(value: float) -> None:
+    written = canonical_bytes({"n": value})
+
+    assert parse(written) == {"n": value}
+    assert canonical_bytes(parse(written)) == written
+
+
+@pytest.mark.parametrize("digits", ["100000000000000000001", "-9223372036854775809", "9" * 400])
+def test_an_integer_that_is_no_float_is_not_made_one(digits: str) -> None:
+    with pytest.raises(NotCanonicalError):
+        canonical_bytes(parse(digits))
+
+
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_integers_keep_all_their_digits_up_to_64_bits(value: int) -> None:
     assert canonical_bytes([value]) == f"[{value}]".encode()
