@@ -419,7 +419,6 @@ class Untouched:
         ({"change": "no function"}, "plain function"),
         ({"change": asyncio.sleep}, "plain function"),
     ],
-    ids=repr,
 )
 def test_a_wrong_call_is_refused_before_anything_is_written(wrong: dict[str, Any], names: str) -> None:
     nothing: Any = Untouched()
