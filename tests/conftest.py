@@ -63,7 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database_kind" in metafunc.fixturenames:
-        kinds = metafunc.config.getoption("--database") or DATABASE_KINDS
+        about = metafunc.definition.get_closest_marker("databases")
+        wanted = metafunc.config.getoption("--database") or DATABASE_KINDS
+        kinds = [kind for kind in wanted if about is None or kind in about.args]
         metafunc.parametrize(
             "database_kind", kinds, ids=list(kinds), indirect=True, scope="function"
         )

@@ -143,8 +143,6 @@ def test_broken_rule_is_found(rule: rules.Rule, text: str) -> None:
 
 def test_foreign_table_is_found() -> None:
     text = "from engine.lifecycle.models import AiJob"
-    if "engine.lifecycle.models" not in {module.name for module in project()}:
-        pytest.skip("engine.lifecycle.models does not exist yet")
 
     assert len(faults_of(rules.table_owners, "engine.upkeep.reaper", text)) == 1
     assert faults_of(rules.table_owners, "engine.lifecycle.views", text) == []

@@ -146,12 +146,11 @@ def test_a_refused_renewal_keeps_the_failed_jobs_key(make_typed: Callable[..., W
     assert world.row(failed.id)["idempotency_digest"] is not None
 
 
+@pytest.mark.databases("mariadb")
 def test_limits_hold_against_an_old_snapshot(
     make_world: MakeWorld, database_kind: str, tables_url: str
 ) -> None:
     """DB-2. A caller at REPEATABLE READ does not see the jobs made since; the limit does."""
-    if database_kind != "mariadb":
-        pytest.skip("about MariaDB")
     world = limited(make_world, max_open_jobs=1)
     engine = sa.create_engine(tables_url, isolation_level="REPEATABLE READ")
     with Session(engine) as session:

@@ -260,10 +260,9 @@ def test_our_own_transaction_hints_after_its_commit(world: World, hints: Hints) 
 # -- what cannot carry a job ------------------------------------------------------------------------------
 
 
+@pytest.mark.databases("sqlite")
 def test_an_unprepared_sqlite_engine_is_refused(world: World, database_kind: str, tables_url: str) -> None:
     """DB-5. Deferred transactions of two writers fail at once; the message names the cure."""
-    if database_kind != "sqlite":
-        pytest.skip("about SQLite")
     engine = sa.create_engine(tables_url)
     with Session(engine) as session, pytest.raises(TransactionNotSupportedError, match="prepare_engine"):
         world.create(session=session)
@@ -273,12 +272,11 @@ def test_an_unprepared_sqlite_engine_is_refused(world: World, database_kind: str
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.databases("postgresql")
 def test_postgresql_above_read_committed_is_refused(
     world: World, database_kind: str, isolated: Callable[[str], sa.Engine], level: str
 ) -> None:
     """CI-1. There the loser of a race cannot see the winner."""
-    if database_kind != "postgresql":
-        pytest.skip("about PostgreSQL")
     with Session(isolated(level)) as session, pytest.raises(TransactionNotSupportedError, match="READ COMMITTED"):
         world.create(session=session)
 
@@ -301,12 +299,11 @@ def test_a_connection_without_transactions_is_refused(
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
+@pytest.mark.databases("mariadb")
 def test_mariadb_works_at_every_isolation(
     world: World, database_kind: str, isolated: Callable[[str], sa.Engine], level: str
 ) -> None:
     """CI-1, DB-2. The caller's snapshot is older than the winner's commit, and the winner is found all the same."""
-    if database_kind != "mariadb":
-        pytest.skip("about MariaDB")
     with Session(isolated(level)) as session:
         session.execute(sa.select(sa.func.count()).select_from(world.table("ai_job"))).all()
         winner = world.create(key="k") if level != "SERIALIZABLE" else None
@@ -319,12 +316,11 @@ def test_mariadb_works_at_every_isolation(
     assert world.counts()["outbox_event"] == 2
 
 
+@pytest.mark.databases("mariadb")
 def test_callers_at_repeatable_read_race_one_key(
     world: World, database_kind: str, isolated: Callable[[str], sa.Engine]
 ) -> None:
     """CI-1, DB-2. Whoever loses gets the winner's job, or is told that its transaction is lost: never another job."""
-    if database_kind != "mariadb":
-        pytest.skip("about MariaDB")
     engine = isolated("REPEATABLE READ")
 
     def create() -> Any:
@@ -426,12 +422,11 @@ def test_swallowing_the_error_does_not_commit_half(world: World, host: sa.Engine
     assert world.counts() == NOTHING
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_lock_wait_inside_the_callers_transaction_loses_all_of_it(
     world: World, database_kind: str, host: sa.Engine
 ) -> None:
     """CI-8. MariaDB undoes one statement at 1205 and leaves the rest open; nothing of it may be kept."""
-    if database_kind == "sqlite":
-        pytest.skip("one writer at a time")
     shorter = {"mariadb": "SET innodb_lock_wait_timeout = 1", "postgresql": "SET lock_timeout = '200ms'"}
     with Session(host) as rival, Session(host) as session:
         world.create(session=rival, key="k")
@@ -476,12 +471,11 @@ def test_a_conflict_does_not_cost_the_caller_its_transaction(world: World, host:
     assert world.counts() == CREATED
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_replayed_key_in_a_long_transaction_does_not_hold_the_worker_up(
     world: World, database_kind: str, host: sa.Engine
 ) -> None:
     """WL-2, OB-6. The caller keeps its transaction open; the job's heartbeat and end go on."""
-    if database_kind == "sqlite":
-        pytest.skip("one writer at a time")
     job = world.create(key="k")
     lease = world.claim(job.id)
     with Session(host) as session:
