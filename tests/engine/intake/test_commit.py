@@ -164,12 +164,11 @@ def test_a_slow_snapshot_builder_holds_up_nobody_with_the_same_key(world: World)
     assert [(one.job.id, one.created) for one in late] == [(first.job.id, False)]
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_rivals_long_transaction_ends_in_its_job_not_in_a_lock_wait(
     make_world: Callable[..., World], database_kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CI-2, CI-8. A lock wait repeats the whole unit; when the rival has committed its job is found."""
-    if database_kind == "sqlite":
-        pytest.skip("a writer of SQLite waits for the other at BEGIN")
     monkeypatch.setattr("outbox.base.db.LOCK_WAIT_S", 1)
     world, rivals = make_world(), make_world()
     waited = threading.Event()

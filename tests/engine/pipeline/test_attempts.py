@@ -225,12 +225,11 @@ class TestHandlers:
 
     @pytest.mark.parametrize("blow", BLOWS.values(), ids=BLOWS.keys())
     @pytest.mark.parametrize("kind", ["async", "plain"])
+    @pytest.mark.databases("sqlite")
     def test_nothing_a_handler_raises_ends_the_worker(
         self, world: World, database_kind: str, kind: str, blow: Callable[[], BaseException]
     ) -> None:
         """Others go on, the job ends as its own failure, and the lease is not left to run out."""
-        if database_kind != "sqlite":
-            pytest.skip("nothing here depends on the database")
 
         async def blow_up(ctx: JobContext[Ask]) -> Answer:
             raise blow()
@@ -309,9 +308,8 @@ class TestHandlers:
         assert [c.errors for c in world.claims(job.id)] == ['["not good enough"]']
 
 
+@pytest.mark.databases("sqlite")
 def test_deep_recursion_in_a_handler_is_its_own_failure(world: World, database_kind: str) -> None:
-    if database_kind != "sqlite":
-        pytest.skip("nothing here depends on the database")
 
     @world.app.job("deep", input=Ask, output=Answer, max_retries=0)
     def deep(ctx: JobContext[Ask]) -> Answer:

@@ -182,12 +182,11 @@ def test_cancel_and_commit_in_both_orders_always_agree(
 
 @pytest.mark.usefixtures("artifact")
 @pytest.mark.parametrize("first", ["cancel", "commit"])
+@pytest.mark.databases("mariadb", "postgresql")
 def test_the_one_whose_statement_comes_first_wins(
     world: World, make_world: MakeWorld, database_kind: str, first: str
 ) -> None:
     """WL-8. Forced into both orders on the row itself."""
-    if database_kind == "sqlite":
-        pytest.skip("one writer at a time")
     held = Held(world, projector="one_row")
     other = make_world()
     job = world.create(job_type="held", payload={})

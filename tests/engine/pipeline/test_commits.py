@@ -250,13 +250,12 @@ def test_a_receipt_that_the_database_refuses_takes_the_rows_with_it(
     assert not hand.commit().replayed
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_commit_without_an_answer_is_found_and_not_repeated(
     request: pytest.FixtureRequest, world: World, rows: Callable[[], list[str]], take: Take, database_kind: str,
     tables_url: str, tcp_proxy: Callable[[str, int], TcpProxy],
 ) -> None:  # fmt: skip
     """CI-9. And it is the caller's own, no repetition."""
-    if database_kind == "sqlite":
-        pytest.skip("SQLite has no wire")
     server = request.getfixturevalue({"mariadb": "mariadb_server", "postgresql": "postgres_server"}[database_kind])
     proxy = tcp_proxy(server.host, server.port)
     with World(proxy.url(tables_url)) as far:

@@ -72,11 +72,10 @@ def _register(world: World, step: Step) -> None:
 
 
 @pytest.mark.parametrize("place", ["input", "output", "redaction", "safety", "projector"])
+@pytest.mark.databases("sqlite")
 def test_nothing_that_other_code_of_a_job_raises_ends_the_worker(
     world: World, database_kind: str, place: str
 ) -> None:
-    if database_kind != "sqlite":
-        pytest.skip("nothing here depends on the database")
     armed: dict[str, Callable[[], BaseException]] = {}
 
     def step(here: str, name: str) -> None:

@@ -217,12 +217,11 @@ class TestHeartbeats:
         yield make
         engine.dispose()
 
+    @pytest.mark.databases("mariadb", "postgresql")
     def test_rows_that_others_hold_do_not_cost_the_free_ones_their_leases(
         self, world: World, database_kind: str, beats: Any
     ) -> None:
         """WL-2. Projectors that take long, callers that keep a transaction open: any number of them."""
-        if database_kind == "sqlite":
-            pytest.skip("one writer at a time")
         leases = [world.claimed() for _ in range(8)]
         held, free = leases[:6], leases[6:]
         heartbeat, stopped, waits = beats(leases)
@@ -286,12 +285,11 @@ class TestHeartbeats:
 
     @pytest.mark.parametrize("projector", ["rows", None])
     @pytest.mark.parametrize("error", [None, ValueError("no")])
+    @pytest.mark.databases("sqlite")
     def test_an_end_that_is_just_written_is_not_taken_for_a_loss(
         self, world: World, database_kind: str, projector: str | None, error: Exception | None
     ) -> None:
         """A heartbeat that falls between the last COMMIT and the worker's next step tells of no lost lease."""
-        if database_kind != "sqlite":
-            pytest.skip("nothing here depends on the database")
 
         async def ends(ctx: JobContext[Ask]) -> Answer:
             if error is not None:

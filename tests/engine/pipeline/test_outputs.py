@@ -68,9 +68,8 @@ def test_what_no_database_could_keep_is_a_validation_error(
 
 
 @pytest.mark.parametrize("output", [{"number": "x"}, {}, None, [1], "text", 7, Answer(value=1), Number])
+@pytest.mark.databases("sqlite")
 def test_what_does_not_match_the_model_is_a_validation_error(world: World, database_kind: str, output: Any) -> None:
-    if database_kind != "sqlite":
-        pytest.skip("nothing here depends on the database")
     world.app.job("wrong", input=Ask, output=Number, max_retries=0)(lambda ctx: output)
 
     job = world.create(job_type="wrong", payload={})

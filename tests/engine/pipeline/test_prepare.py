@@ -22,12 +22,11 @@ def ticket(job_id: object, *, job_type: str = "synthetic", delivery_no: int = 1)
     )  # fmt: skip
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_row_that_somebody_holds_for_a_moment_is_claimed_right_after(
     world: World, database_kind: str
 ) -> None:
     """The dispatcher marks a delivery that a fast worker has already: no deferral may cost half a minute."""
-    if database_kind == "sqlite":
-        pytest.skip("one writer at a time")
     job = world.create()
     with world.engine.connect() as holder, world.working():
         holder.execute(sa.select(world.table("ai_job").c.id).with_for_update())

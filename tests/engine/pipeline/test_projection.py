@@ -225,13 +225,12 @@ def test_a_batch_with_a_lost_job_commits_the_others(world: World) -> None:
 
 
 @pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_final_commit_without_an_answer_is_found_and_not_repeated(
     request: pytest.FixtureRequest, world: World, rows: Callable[[], list[str]], database_kind: str,
     tables_url: str, tcp_proxy: Callable[[str, int], TcpProxy], projected: bool,
 ) -> None:  # fmt: skip
     """CI-9, PC-2, promise 4. The second run finds that this claim has ended the job already."""
-    if database_kind == "sqlite":
-        pytest.skip("SQLite has no wire")
     server = request.getfixturevalue({"mariadb": "mariadb_server", "postgresql": "postgres_server"}[database_kind])
     proxy = tcp_proxy(server.host, server.port)
     with World(proxy.url(tables_url)) as far:

@@ -220,12 +220,11 @@ class TestTakeOver:
         else:
             assert [world.row(job_id)] == seen
 
+    @pytest.mark.databases("mariadb", "postgresql")
     def test_one_job_that_cannot_be_healed_does_not_keep_others_from_it(
         self, world: World, database_kind: str
     ) -> None:
         """A row held by a process that stands still in its transaction costs its own job only."""
-        if database_kind == "sqlite":
-            pytest.skip("one writer at a time")
         held, free = crashed(world), crashed(world)
         world.advance(LEASE_S + 1)
         table = world.table("ai_job")
