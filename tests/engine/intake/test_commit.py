@@ -55,8 +55,6 @@ def wire(
     request: pytest.FixtureRequest, database_kind: str, tables_url: str, tcp_proxy: Callable[[str, int], TcpProxy]
 ) -> Iterator[tuple[TcpProxy, World]]:
     """A world whose database can be reached through a wire that loses things."""
-    if database_kind == "sqlite":
-        pytest.skip("SQLite has no wire")
     name = {"mariadb": "mariadb_server", "postgresql": "postgres_server"}[database_kind]
     server: MariaDbServer | PostgresServer = request.getfixturevalue(name)
     proxy = tcp_proxy(server.host, server.port)
@@ -67,6 +65,7 @@ def wire(
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("loss", ["answer", "request"])
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_lost_commit_makes_one_job(wire: tuple[TcpProxy, World], loss: str, key: str | None) -> None:
     """CI-9. The engine finds its own job by the id it chose before, or repeats what never arrived."""
     proxy, world = wire
@@ -81,6 +80,7 @@ def test_a_lost_commit_makes_one_job(wire: tuple[TcpProxy, World], loss: str, ke
     assert world.job(made.job.id) == made.job
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_lost_commit_of_a_batch_answers_for_each(wire: tuple[TcpProxy, World]) -> None:
     """CI-9. What was made, and what existed before."""
     proxy, world = wire
@@ -95,6 +95,7 @@ def test_a_lost_commit_of_a_batch_answers_for_each(wire: tuple[TcpProxy, World])
     assert world.counts() == created(3)
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_a_lost_commit_of_a_cancel_is_answered(wire: tuple[TcpProxy, World]) -> None:
     """CI-9. The cancel is on record: it is not refused as "already cancelled"."""
     proxy, world = wire
@@ -108,6 +109,7 @@ def test_a_lost_commit_of_a_cancel_is_answered(wire: tuple[TcpProxy, World]) -> 
     assert len(world.endings(job.id)) == 1
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 def test_idle_connections_that_were_closed_are_not_noticed(wire: tuple[TcpProxy, World]) -> None:
     """DB-10. The first create, claim, heartbeat and dispatch after a quiet night work at once."""
     proxy, world = wire
