@@ -48,10 +48,14 @@ class Zygote:
         with selectors.DefaultSelector() as selector:
             selector.register(_IN, selectors.EVENT_READ)
             selector.register(bell, selectors.EVENT_READ)
-            child.speaker(_OUT, -1)("up")
-            while self._turn(selector, bell):
-                pass
-        self._end()
+            try:
+                # A kit that is killed may be gone before it has heard everything.
+                with suppress(BrokenPipeError):
+                    child.speaker(_OUT, -1)("up")
+                    while self._turn(selector, bell):
+                        pass
+            finally:
+                self._end()
 
     def _turn(self, selector: selectors.BaseSelector, bell: int) -> bool:
         for key, _ in selector.select():
