@@ -7,7 +7,7 @@ claim carries a token, and everything it does later is fenced by it (X64).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -22,8 +22,6 @@ from outbox.events import ClaimedDelivery, ClaimedEvent, EventType, NewEvent
 from outbox.models import OutboxEvent
 from outbox.scores import Score, score_expression
 from outbox.states import EventStatus
-
-E = TypeVar("E", ClaimedEvent, ClaimedDelivery)
 
 #: From the columns of a job's id and a delivery number: whether somebody waits for that delivery.
 Awaited = Callable[[sa.ColumnElement[UUID], sa.ColumnElement[int]], sa.ColumnElement[bool]]
@@ -247,24 +245,8 @@ class OutboxRepository:
 
         Event types that are not named stay pending and block nothing (OB-4).
         """
-        found = conn.execute(_DUE, self._due(queue, limit) | {"event_types": list(event_types)})
-        return self._taken(conn, [ClaimedEvent(*row) for row in found], owner)
-
-    def claim_deliveries(
-        self, conn: sa.Connection, queue: str, *, limit: int, owner: str
-    ) -> tuple[UUID, list[ClaimedDelivery]]:
-        """:meth:`claim` for a dispatcher: deliveries of jobs, and only what their tickets need."""
-        found = _DUE_DELIVERIES.fetch(conn, **self._due(queue, limit))
-        return self._taken(conn, [ClaimedDelivery._make((*row, queue)) for row in found], owner)
-
-    def _due(self, queue: str, limit: int) -> dict[str, Any]:
-        return {
-            "queue": queue, "limit": limit, "now_us": self._clock.us(), "reach_ms": self._score.reach_ms,
-        }  # fmt: skip
-
-    def _taken(self, conn: sa.Connection, found: list[E], owner: str) -> tuple[UUID, list[E]]:
-        """Those of ``found`` that are ours from now on, and the token that says so."""
-        token = new_id()
+        rows = conn.execute(_DUE, self._due(queue, limit) | {"event_types": list(event_types)})
+        token, found = new_id(), [ClaimedEvent(*row) for row in rows]
         if not found:
             return token, []
         ids = [event.id for event in found]
@@ -274,9 +256,35 @@ class OutboxRepository:
             found = [event for event in found if event.id in mine]
         return token, found
 
+    def claim_deliveries(
+        self, conn: sa.Connection, queue: str, *, limit: int, owner: str
+    ) -> tuple[UUID, list[ClaimedDelivery]]:
+        """:meth:`claim` for a dispatcher: deliveries of jobs, and only what their tickets need.
+
+        All that was read is taken, or nothing: should a row have changed under its lock, at the latest the
+        COMMIT raises a :class:`~outbox.base.later.Shortfall`.
+        """
+        rows = _DUE_DELIVERIES.fetch(conn, **self._due(queue, limit))
+        token, ids = new_id(), [event_id for event_id, *_ in rows]
+        if ids:
+            _TAKE.write(conn, ids, expect=len(ids), token=token, owner=owner, now_us=self._clock.us())
+        return token, [ClaimedDelivery._make((*row, queue)) for row in rows]
+
+    def _due(self, queue: str, limit: int) -> dict[str, Any]:
+        return {
+            "queue": queue, "limit": limit, "now_us": self._clock.us(), "reach_ms": self._score.reach_ms,
+        }  # fmt: skip
+
     def mark_published(self, conn: sa.Connection, ids: Sequence[UUID], token: UUID) -> int:
         """processing -> published for those of ``ids`` still held under ``token``; returns how many."""
         return _PUBLISH.execute(conn, ids, held_token=token, now_us=self._clock.us()) if ids else 0
+
+    def mark_all_published(self, conn: sa.Connection, ids: Sequence[UUID], token: UUID) -> None:
+        """:meth:`mark_published` where all of ``ids`` are still held.
+
+        Where one is not, at the latest the COMMIT raises a :class:`~outbox.base.later.Shortfall`.
+        """
+        _PUBLISH.write(conn, ids, expect=len(ids), held_token=token, now_us=self._clock.us())
 
     def give_back(
         self, conn: sa.Connection, ids: Sequence[UUID], token: UUID, error: str, *, delay_ms: int = 0

@@ -1,13 +1,13 @@
 """The rows a claim looks at, read once: what decides, what the worker is told, and the stored input.
 
-One locking SELECT before the move instead of three reads around it. What the move itself changes is known,
-but for its times, which the database stamps: those alone are read again.
+One locking SELECT before the move instead of three reads around it. It also tells the database's time, which the
+move then writes, so that everything about the row after it is known without another look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -44,18 +44,21 @@ _KEPT = (
 #: In the order of Snapshot's fields after the job's id.
 _INPUT = (_S.content, _S.content_hash, _S.schema_version, _S.redaction_version)
 
-_FIRST_KEPT, _FIRST_INPUT = len(_DECIDING), len(_DECIDING) + len(_KEPT)
+#: When the row was looked at, and when the job began for the first time.
+_TIMES = (moment("now_us").label("now"), _C.started_at)
+
+_FIRST_KEPT = len(_DECIDING)
+_FIRST_INPUT = _FIRST_KEPT + len(_KEPT)
+_FIRST_TIME = _FIRST_INPUT + len(_INPUT)
 
 _CANDIDATES = Keyed(
-    sa.select(*_DECIDING, *_KEPT, *_INPUT)
+    sa.select(*_DECIDING, *_KEPT, *_INPUT, *_TIMES)
     .select_from(_JOB.outerjoin(_SNAPSHOT, _S.job_id == _C.id))
     .where(one_of(_C.id))
     # Two claimers of one batch lock in the same order; a row that somebody else holds up costs the rest nothing.
     .order_by(_C.id)
     .with_for_update(of=_JOB, skip_locked=True)
 )
-
-_TIMES = Keyed(sa.select(_C.id, _C.started_at, _C.lock_until).where(one_of(_C.id)))
 
 
 class ClaimedJob(NamedTuple):
@@ -67,32 +70,23 @@ class ClaimedJob(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A locked row."""
+    """A locked row, and when the database looked at it."""
 
     candidate: Candidate
     row: Sequence[Any]
+    now: datetime
 
 
 def lock(conn: sa.Connection, job_ids: Sequence[UUID], clock: DatabaseClock) -> list[Found]:
     """Lock and read those of ``job_ids`` that exist and that nobody else has locked."""
     rows = _CANDIDATES.fetch(conn, job_ids, now_us=clock.us()) if job_ids else []
-    return [Found(Candidate._make(row[:_FIRST_KEPT]), row) for row in rows]
+    return [Found(Candidate._make(row[:_FIRST_KEPT]), row, row[_FIRST_TIME]) for row in rows]
 
 
-def claimed(
-    conn: sa.Connection, found: Sequence[Found], claims: Sequence[Claim], worker: str
-) -> list[ClaimedJob]:
-    """The jobs as they are after ``claims`` of ``worker``, which this transaction has just written."""
-    if not claims:
-        return []
-    rows = {row.candidate.id: row for row in found}
-    times = _TIMES.fetch(conn, [claim.lease.job_id for claim in claims])
-    stamped = {job_id: (started_at, lock_until) for job_id, started_at, lock_until in times}
-    return [
-        ClaimedJob(claim, _view(claim, rows[job_id], worker, *stamped[job_id]), _snapshot(rows[job_id]))
-        for claim in claims
-        for job_id in [claim.lease.job_id]
-    ]
+def claimed(found: Found, claim: Claim, worker: str, at: datetime, lease: timedelta) -> ClaimedJob:
+    """The job as it is after ``claim``, which ``worker`` makes in this transaction ``at`` the time of the look."""
+    started_at = found.row[_FIRST_TIME + 1] or at
+    return ClaimedJob(claim, _view(claim, found, worker, started_at, at + lease), _snapshot(found))
 
 
 def _view(claim: Claim, found: Found, worker: str, started_at: datetime, lock_until: datetime) -> JobView:
@@ -114,7 +108,7 @@ def _view(claim: Claim, found: Found, worker: str, started_at: datetime, lock_un
 
 
 def _snapshot(found: Found) -> Snapshot | None:
-    content, digest, schema_version, redaction_version = found.row[_FIRST_INPUT:]
+    content, digest, schema_version, redaction_version = found.row[_FIRST_INPUT:_FIRST_TIME]
     if digest is None:
         return None
     content = None if content is None else bytes(content)

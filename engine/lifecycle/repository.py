@@ -8,7 +8,7 @@ Locks are taken in one order: job, then claim, then output; the outbox comes las
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -90,23 +90,28 @@ class AiJobLifecycleRepository:
 
         ``deliveries`` maps job ids to the delivery number at hand. Answers for every id. The rows are read
         under their locks, decided by :func:`decide_claim`, and written by one update that repeats the whole
-        condition; were it ever to disagree, the transaction is rolled back.
+        condition; were it ever to disagree, at the latest the COMMIT raises a
+        :class:`~outbox.base.later.Shortfall`, and so it does where the lease would have ended by then.
         """
         found = candidates.lock(conn, list(deliveries), self._clock)
         answers: dict[UUID, ClaimedJob | Refusal] = dict.fromkeys(deliveries, Refusal.MISSING)
-        claims, abandoned = [], []
-        for row in [each.candidate for each in found]:
-            decision = decide_claim(row, delivery_no=deliveries[row.id])
+        at, lease = max((row.now for row in found), default=None), timedelta(milliseconds=lease_ms)
+        abandoned = []
+        for row in found:
+            job = row.candidate
+            decision = decide_claim(job, delivery_no=deliveries[job.id])
             if isinstance(decision, Refusal):
-                answers[row.id] = decision
+                answers[job.id] = decision
                 continue
-            claims.append(row.claimed(decision))
-            if row.leased is False:
-                abandoned.append(Lease(row.id, row.epoch))
-        self._claims.end(conn, abandoned, _LEASE_LOST)
-        self._take(conn, claims, worker, lease_ms)
-        answers.update({job.claim.lease.job_id: job for job in candidates.claimed(conn, found, claims, worker)})
+            assert at is not None
+            answers[job.id] = candidates.claimed(row, job.claimed(decision), worker, at, lease)
+            if job.leased is False:
+                abandoned.append(Lease(job.id, job.epoch))
         self._name_absent(conn, answers)
+        claims = [answer.claim for answer in answers.values() if isinstance(answer, ClaimedJob)]
+        if at is not None and claims:
+            self._claims.end(conn, abandoned, _LEASE_LOST)
+            self._take(conn, claims, worker, at, lease)
         return answers
 
     def _name_absent(self, conn: sa.Connection, answers: dict[UUID, ClaimedJob | Refusal]) -> None:
@@ -116,14 +121,15 @@ class AiJobLifecycleRepository:
             present = conn.execute(sql.PRESENT, {"ids": absent}).scalars()
             answers.update(dict.fromkeys(present, Refusal.BUSY))
 
-    def _take(self, conn: sa.Connection, claims: list[Claim], worker: str, lease_ms: int) -> None:
+    def _take(self, conn: sa.Connection, claims: list[Claim], worker: str, at: datetime, lease: timedelta) -> None:
+        times = {"at": at, "lease_ends": at + lease, "now_us": self._clock.us()}
         for counted in (0, 1):
             group = [c for c in claims if c.start_reason.counts_as_attempt == bool(counted)]
             if not group:
                 continue
             before = by_epoch([Lease(c.lease.job_id, c.lease.epoch - 1) for c in group])
-            taken = sql.TAKE.execute(conn, before, worker=worker, counted=counted, **self._times(lease_ms))
-            _expect(taken, len(group))
+            # The rows were read under their locks, so any other count is a defect of ours: it undoes all of this.
+            sql.TAKE.write(conn, before, expect=len(group), worker=worker, counted=counted, **times)
         self._claims.begin(conn, claims, worker)
 
     def held(self, conn: sa.Connection, leases: Sequence[Lease], worker: str) -> set[Lease]:
@@ -198,14 +204,16 @@ class AiJobLifecycleRepository:
     # -------------------------------------------------------------- ending
 
     def mark_succeeded(self, conn: sa.Connection, leases: Sequence[Lease]) -> int:
-        """running -> succeeded for those whose claim holds and whose cancel was not asked (X37).
-
-        Returns how many; a caller that shares a transaction between jobs rolls back on any shortfall.
-        """
+        """running -> succeeded for those whose claim holds and whose cancel was not asked (X37); returns how many."""
         done = sql.SUCCEED.execute(conn, by_epoch(leases), now_us=self._clock.us())
         if done:
             self._claims.end(conn, leases, None)
         return done
+
+    def mark_all_succeeded(self, conn: sa.Connection, leases: Sequence[Lease]) -> None:
+        """:meth:`mark_succeeded`, or at the latest with COMMIT a :class:`~outbox.base.later.Shortfall`."""
+        sql.SUCCEED.write(conn, by_epoch(leases), expect=len(leases), now_us=self._clock.us())
+        self._claims.end(conn, leases, None)
 
     def mark_failed(self, conn: sa.Connection, lease: Lease, failure: Failure) -> bool:
         """running -> failed under the claim; False when the claim is lost or a cancel came first."""
@@ -281,7 +289,7 @@ class AiJobLifecycleRepository:
     def stamp_delivered(self, conn: sa.Connection, job_ids: Sequence[UUID], *, look_after_ms: int) -> None:
         """Note when upkeep should ask whether a delivered job was ever claimed (OB-9)."""
         if job_ids:
-            sql.DELIVERED.execute(conn, job_ids, look_us=self._clock.us(look_after_ms))
+            sql.DELIVERED.write(conn, job_ids, look_us=self._clock.us(look_after_ms))
 
     def look_later(self, conn: sa.Connection, job_ids: Sequence[UUID], *, look_after_ms: int) -> None:
         """Nothing to do for these now; upkeep looks again after ``look_after_ms``."""
@@ -340,10 +348,3 @@ def _born(job: NewJob, created_at: datetime, available_at: datetime) -> sql.Birt
 def _birth(row: Any) -> sql.Birth:
     job_id, digest, fingerprint, *rest = row
     return sql.Birth(job_id, None if digest is None else bytes(digest), bytes(fingerprint), *rest)
-
-
-def _expect(changed: int, expected: int) -> None:
-    """The rows were read under their locks, so anything else is a defect of ours: undo all of it."""
-    if changed != expected:
-        raise AssertionError(f"claimed {changed} of {expected} rows that were decided under their locks")
-

@@ -134,10 +134,16 @@ _UNDER_LEASE: dict[str, Any] = {
     "upkeep_at": stamp("lease_us"),
 }
 
+_at = sa.bindparam("at", type_=_C.lock_until.type)
+_lease_ends = sa.bindparam("lease_ends", type_=_C.lock_until.type)
+
+#: Its times are those of the look at the rows, which the claimer goes by.
 TAKE = Keyed(
     sa.update(_JOB)
     .where(
         pair_of(_C.id, _C.epoch),
+        # A claimer that stood still since then gets no lease that is over.
+        moment("now_us") < _lease_ends,
         _C.lifecycle_status.in_(_OPEN),
         sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
         sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_(words(*sorted(TIMED_WAITS)))),
@@ -145,14 +151,18 @@ TAKE = Keyed(
     )
     .values(
         **_STARTS,
-        **_UNDER_LEASE,
+        epoch=_C.epoch + 1,
+        locked_at=_at,
+        heartbeat_at=_at,
+        lock_until=_lease_ends,
+        upkeep_at=_lease_ends,
         wait_kind=None,
         locked_by=sa.bindparam("worker"),
         attempt_count=_C.attempt_count + sa.bindparam("counted", type_=sa.Integer()),
         # Should this claim vanish without a word, the next one starts because of a crash.
         start_reason=StartReason.CRASH.value,
         progress=0,
-        started_at=sa.func.coalesce(_C.started_at, stamp("now_us")),
+        started_at=sa.func.coalesce(_C.started_at, _at),
     )
 )
 

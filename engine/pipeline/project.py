@@ -39,10 +39,6 @@ class Ending(StrEnum):
     FENCED = "fenced"
 
 
-class _Shortfall(Exception):
-    """Some job of a shared transaction may not succeed; all of it is rolled back."""
-
-
 class Projection:
     """Commits produced outputs. Runs on database threads."""
 
@@ -67,16 +63,15 @@ class Projection:
 
     def commit_many(self, batch: Sequence[Produced]) -> list[Ending | Exception]:
         """Commit jobs without projectors in one transaction; on any trouble each in its own."""
-        if len(batch) > 1:
-            try:
-                self._uow.run(partial(self._succeed_all, batch=batch))
-            except DatabaseUnavailable:
-                raise
-            except Exception:  # noqa: BLE001 - whoever is to blame, the others are not run again because of it
+        try:
+            self._uow.run(partial(self._succeed_all, batch=batch))
+        except DatabaseUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - whoever is to blame, the others are not run again because of it
+            if len(batch) > 1:
                 self._telemetry.emit("finish.batch_split", len(batch))
-            else:
-                return [Ending.SUCCEEDED] * len(batch)
-        return [self._guarded(produced) for produced in batch]
+            return [self._guarded(produced) for produced in batch]
+        return [Ending.SUCCEEDED] * len(batch)
 
     def _guarded(self, produced: Produced) -> Ending | Exception:
         try:
@@ -92,8 +87,8 @@ class Projection:
     # -------------------------------------------------------------- transactions
 
     def _succeed_all(self, conn: sa.Connection, *, batch: Sequence[Produced]) -> None:
-        if self._lifecycle.mark_succeeded(conn, [p.work.lease for p in batch]) != len(batch):
-            raise _Shortfall
+        # A shortfall means that some job may not succeed: it undoes the whole of it.
+        self._lifecycle.mark_all_succeeded(conn, [p.work.lease for p in batch])
         self._store(conn, batch)
 
     def _finish(self, conn: sa.Connection, *, produced: Produced) -> Ending:

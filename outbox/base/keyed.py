@@ -66,9 +66,12 @@ class Keyed:
         """Run it for ``keys`` in the caller's transaction; returns the row count."""
         return send(conn, *_with_keys(self._prepared.compiled(conn.dialect), keys, values)).rowcount
 
-    def write(self, conn: sa.Connection, keys: Keys, **values: Any) -> None:
-        """Run it for ``keys`` in the caller's transaction, perhaps only with its COMMIT (:mod:`outbox.base.later`)."""
-        write_later(conn, *_with_keys(self._prepared.compiled(conn.dialect), keys, values))
+    def write(self, conn: sa.Connection, keys: Keys, *, expect: int | None = None, **values: Any) -> None:
+        """Run it for ``keys`` in the caller's transaction, perhaps only with its COMMIT (:mod:`outbox.base.later`).
+
+        ``expect`` rows are to be changed, or a :class:`~outbox.base.later.Shortfall` ends the transaction.
+        """
+        write_later(conn, *_with_keys(self._prepared.compiled(conn.dialect), keys, values), expect=expect)
 
     def fetch(self, conn: sa.Connection, keys: Keys, **values: Any) -> list[list[Any]]:
         """Run a SELECT for ``keys``; rows in the order of its columns."""

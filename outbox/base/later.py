@@ -1,7 +1,10 @@
-"""Writes whose answer nobody needs: kept, and sent in one trip with the COMMIT that follows (design 14).
+"""Writes whose answer nobody waits for: kept, and sent in one trip with the COMMIT that follows (design 14).
 
 MariaDB takes several statements as one (``BEGIN NOT ATOMIC``). Their order is kept: whatever else is sent on
 the connection goes after them. On other databases, and on engines that are not ours, each is sent at once.
+
+A write may say how many rows it is to change. The server itself then counts them before it goes on to the
+COMMIT, so that a decision made about rows holds when it is stored, or nothing is.
 """
 
 from __future__ import annotations
@@ -20,6 +23,17 @@ MAX_KEPT: Final = 1_000_000
 #: Attribute of a dialect whose connections may keep writes, and of a driver's connection with those it keeps.
 _KEEPS: Final = "_aijobs_keeps_writes"
 _KEPT: Final = "_aijobs_kept_writes"
+
+#: What the server is told to say of a count that is not met, and the number it says it under.
+_SHORT: Final = "aijobs: rows were changed by somebody else"
+_SIGNAL: Final = 1644
+
+
+class Shortfall(Exception):
+    """A write changed other rows than its unit had counted on; the unit is to be rolled back."""
+
+    def __init__(self) -> None:
+        super().__init__(_SHORT)
 
 
 def keep_writes(engine: sa.Engine) -> None:
@@ -43,14 +57,18 @@ def keep_writes(engine: sa.Engine) -> None:
     dialect.do_commit = commit_with_kept
 
 
-def write_later(conn: sa.Connection, statement: str, parameters: Iterable[Any]) -> None:
+def write_later(
+    conn: sa.Connection, statement: str, parameters: Iterable[Any], *, expect: int | None = None
+) -> None:
     """Run a text of :func:`~outbox.base.text.positional`, at the latest with the COMMIT of ``conn``.
 
     An error of it is raised by whatever is sent next on the connection: in a transaction of our own that is
-    the unit's own business, in a caller's :func:`send_kept` ends it.
+    the unit's own business, in a caller's :func:`send_kept` ends it. With ``expect`` any other number of rows
+    is such an error, a :class:`Shortfall`.
     """
     if not (getattr(conn.dialect, _KEEPS, False) and getattr(conn.dialect, "is_mariadb", False)):
-        send(conn, statement, parameters)
+        if send(conn, statement, parameters).rowcount != expect and expect is not None:
+            raise Shortfall
         return
     if not conn.in_transaction():
         # What is kept belongs to a transaction, which nothing but a statement would begin by itself.
@@ -58,6 +76,8 @@ def write_later(conn: sa.Connection, statement: str, parameters: Iterable[Any]) 
     connection: Any = conn.connection.dbapi_connection
     with connection.cursor() as cursor:
         text = cursor.mogrify(statement, tuple(parameters))
+    if expect is not None:
+        text += f"; IF ROW_COUNT() <> {expect} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{_SHORT}'; END IF"
     kept: list[str] = getattr(connection, _KEPT, [])
     if sum(map(len, kept)) + len(text) > MAX_KEPT:
         send_kept(conn)
@@ -110,6 +130,8 @@ def _run(connection: Any, statements: list[str]) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"BEGIN NOT ATOMIC {'; '.join(statements)}; END")
     except Exception as error:
+        if error.args == (_SIGNAL, _SHORT):
+            raise Shortfall from None
         error.add_note(
             "It belongs to a write that was kept for the COMMIT, not to the statement named here."
         )

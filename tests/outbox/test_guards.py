@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from outbox.base.later import Shortfall
 from outbox.events import EventType, NewEvent
 from outbox.states import EventStatus
 from tests.support.faults import after_statement
@@ -60,6 +61,25 @@ def test_event_that_moves_between_the_read_and_the_write_is_left_alone(shared_wo
 
     [row] = world.rows("outbox_event", id=event.id)
     assert row["status"] == moved_to
+
+
+def test_a_delivery_that_moves_under_its_lock_is_not_claimed_and_neither_is_its_batch(shared_world: World) -> None:
+    """DB-4. The dispatcher's claim takes what it has read, or nothing; the next round looks again."""
+    world = shared_world
+    queue = "guard-deliveries"
+    moved, other = (NewEvent(EventType.ENQUEUE, uuid4(), "synthetic", queue, 50, 1) for _ in range(2))
+    world.run(lambda conn: world.app.outbox.append(conn, [moved, other]))
+    table = world.table("outbox_event")
+    move = sa.update(table).where(table.c.id == moved.id).values(status="obsolete")
+
+    def unit(conn: sa.Connection) -> object:
+        with after_statement(world.engine, "FROM outbox_event", lambda: conn.execute(move)):
+            return world.app.outbox.claim_deliveries(conn, queue, limit=9, owner="late")
+
+    with pytest.raises(Shortfall):
+        world.run(unit)
+
+    assert {row["status"] for row in world.rows("outbox_event", queue_name=queue)} == {"pending"}
 
 
 def _held(world: World, status: EventStatus) -> dict[str, Any]:

@@ -10,7 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from engine.lifecycle import views
+from engine.lifecycle.candidates import ClaimedJob
 from engine.lifecycle.conformance.words import (
+    ANY_DELIVERY,
     FAILURE,
     LEASE_MS,
     LOOK_MS,
@@ -21,6 +23,7 @@ from engine.lifecycle.conformance.words import (
     new_job,
 )
 from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
+from outbox.base.later import Shortfall
 from registry.job import LifecycleStatus, StartReason, WaitKind
 
 _REFUSALS = {
@@ -63,6 +66,33 @@ class ClaimPromises(Promises):
         assert before + lease - slack <= row["lock_until"] <= after + lease + slack
         assert row["locked_by"] == "worker-b"
         assert (row["lifecycle_status"], row["epoch"], row["attempt_count"]) == ("running", 1, 1)
+
+    @pytest.mark.parametrize("situation", [Situation.QUEUED, Situation.PARKED_DUE], ids=lambda s: s.name.lower())
+    def test_what_a_claim_tells_is_what_is_stored(self, bench: Bench, situation: Situation) -> None:
+        """The worker is not told by a second look, so the first one and the move have to agree on everything."""
+        job_id = bench.a_job(situation).job_id
+
+        def claim(conn: sa.Connection) -> ClaimedJob | Refusal:
+            answers = bench.lifecycle.claim_jobs(conn, {job_id: ANY_DELIVERY}, worker=WORKER, lease_ms=LEASE_MS)
+            return answers[job_id]
+
+        told = bench.uow.run(claim)
+
+        assert isinstance(told, ClaimedJob)
+        assert told.job == bench.uow.read(lambda conn: views.find(conn, job_id))
+
+    def test_a_claimer_that_stood_still_gets_no_lease_that_is_over(self, bench: Bench) -> None:
+        """WL-7. Between its look and its move a process may be frozen, with the rows locked."""
+        job_id = bench.insert().job_id
+
+        def claim(conn: sa.Connection) -> object:
+            sa.event.listen(conn, "after_cursor_execute", lambda *_: bench.clock.advance(LEASE_MS), once=True)
+            return bench.lifecycle.claim_jobs(conn, {job_id: 1}, worker=WORKER, lease_ms=LEASE_MS)
+
+        with pytest.raises(Shortfall):
+            bench.uow.run(claim)
+
+        assert bench.status(job_id) is LifecycleStatus.QUEUED
 
     @pytest.mark.parametrize("situation", _REFUSALS, ids=lambda s: s.name.lower())
     def test_a_refused_claim_says_why(self, bench: Bench, situation: Situation) -> None:

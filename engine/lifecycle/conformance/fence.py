@@ -9,6 +9,7 @@ import pytest
 from engine.lifecycle import views
 from engine.lifecycle.conformance.words import FAILURE, LEASE_MS, WORKER, Bench, Promises, Situation
 from engine.lifecycle.lease import Fenced, Lease
+from outbox.base.later import Shortfall
 from registry.job import LifecycleStatus
 
 _WRITES = (
@@ -89,6 +90,17 @@ class FencePromises(Promises):
         assert done == 1
         assert bench.status(held.job_id) is LifecycleStatus.SUCCEEDED
         assert bench.status(lost.job_id) is bench.status(asked.job_id) is LifecycleStatus.RUNNING
+
+    def test_endings_that_share_a_transaction_all_succeed_or_none(self, bench: Bench) -> None:
+        held, also, asked = (bench.a_job(s) for s in (Situation.LIVE, Situation.LIVE, Situation.ASKED))
+        end = bench.lifecycle.mark_all_succeeded
+
+        with pytest.raises(Shortfall):
+            bench.uow.run(lambda conn: end(conn, [held, asked]))
+        assert bench.status(held.job_id) is LifecycleStatus.RUNNING
+
+        bench.uow.run(lambda conn: end(conn, [held, also]))
+        assert bench.status(held.job_id) is bench.status(also.job_id) is LifecycleStatus.SUCCEEDED
 
     def test_a_heartbeat_renews_what_is_held_and_nothing_else(self, bench: Bench) -> None:
         """One statement for all; a lost lease is not renewed by its neighbours."""

@@ -13,11 +13,13 @@ from outbox.base import later
 from outbox.base.bulk import RowInsert
 from outbox.base.db import UnitOfWork
 from outbox.base.ids import new_id
+from outbox.base.keyed import Keyed, one_of
 from tests.outbox.base.conftest import engine_with_notes
-from tests.outbox.base.notes import NOTES
+from tests.outbox.base.notes import NOTES, write
 from tests.support.databases import Databases
 
 _INSERT = RowInsert(NOTES, ["id", "title", "n"])
+_COUNT_UP = Keyed(sa.update(NOTES).where(one_of(NOTES.c.id)).values(n=NOTES.c.n + 1))
 
 
 @pytest.fixture
@@ -168,3 +170,42 @@ def test_no_packet_grows_beyond_what_servers_take(
 
     uow.run(unit)
     assert numbers(uow) == list(range(40))
+
+
+@pytest.mark.parametrize("known", [1, 3])
+def test_rows_that_were_counted_on_are_counted(uow: UnitOfWork, known: int) -> None:
+    ids = [uow.run(lambda conn, n=n: write(conn, n=n)) for n in range(known)]  # type: ignore[misc]
+
+    uow.run(lambda conn: _COUNT_UP.write(conn, ids, expect=known))
+    # Whether or not the values are new ones.
+    uow.run(lambda conn: _COUNT_UP.write(conn, ids, expect=known))
+
+    assert numbers(uow) == [n + 2 for n in range(known)]
+
+
+@pytest.mark.parametrize("follows", ["the commit", "another write", "a look"])
+def test_a_row_too_few_undoes_the_whole_unit(uow: UnitOfWork, follows: str) -> None:
+    """DB-4. What was decided about rows is stored as it was decided, or not at all."""
+    known = uow.run(lambda conn: write(conn, n=7))
+
+    def unit(conn: sa.Connection) -> None:
+        _INSERT.write(conn, [note(1)])
+        _COUNT_UP.write(conn, [known, new_id()], expect=2)
+        if follows == "another write":
+            _INSERT.write(conn, [note(2)])
+        if follows == "a look":
+            conn.execute(sa.select(NOTES.c.n)).all()
+
+    for _ in range(2):
+        with pytest.raises(later.Shortfall):
+            uow.run(unit)
+    assert numbers(uow) == [7]
+
+
+def test_a_counted_write_travels_with_the_commit(on_mariadb: UnitOfWork) -> None:
+    known = on_mariadb.run(lambda conn: write(conn, n=7))
+    with on_mariadb.engine.connect() as conn:
+        _COUNT_UP.write(conn, [known], expect=1)
+        assert getattr(conn.connection.dbapi_connection, later._KEPT)
+        conn.commit()
+    assert numbers(on_mariadb) == [8]
