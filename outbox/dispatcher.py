@@ -4,13 +4,15 @@
     all tickets of the round:             one Redis round trip, no transaction open (OB-6)
     mark by id and token                  -> commit
 
-Any number of dispatchers may run. One that dies leaves rows in ``processing`` until their claim ends; the
-same delivery is then put again, which the transport answers with "duplicate" (OB-7).
+A round may be about one queue alone, the one that a creator's hint named. Any number of dispatchers may run. One
+that dies leaves rows in ``processing`` until their claim ends; the same delivery is then put again, which the
+transport answers with "duplicate" (OB-7).
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -21,8 +23,10 @@ import sqlalchemy as sa
 from outbox.base.backoff import exponential
 from outbox.base.clock import wall_clock_ms
 from outbox.base.db import UnitOfWork
+from outbox.base.later import Shortfall
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
+from outbox.depths import Depths
 from outbox.errors import TicketRefused, TransportUnavailable
 from outbox.events import ClaimedDelivery
 from outbox.repository import OutboxRepository
@@ -43,6 +47,9 @@ class DispatchOptions:
     backoff_limit_ms: int = 60_000
     breaker_limit_ms: int = 10_000
     claim_ttl_ms: int = 60_000
+    #: Between the put and the mark of a round that is not full. The workers that the tickets wake claim their
+    #: jobs meanwhile: marking at once would hold the rows that they want, and the CPU where there is little.
+    mark_pause_ms: int = 3
 
 
 @dataclass(slots=True)
@@ -58,7 +65,7 @@ class _Round:
 
 
 class OutboxDispatcher:
-    """Moves events out of the database. Stateless but for its circuit breaker."""
+    """Moves events out of the database. It keeps a circuit breaker and what it knows of depths, and no event."""
 
     def __init__(
         self,
@@ -72,6 +79,7 @@ class OutboxDispatcher:
         options: DispatchOptions | None = None,
         on_delivered: OnDelivered = lambda _conn, _ids: None,
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._uow = uow
         self._outbox = outbox
@@ -82,20 +90,28 @@ class OutboxDispatcher:
         self._options = options or DispatchOptions()
         self._on_delivered = on_delivered
         self._monotonic = monotonic
+        self._sleep = sleep
+        self._depths = Depths(transport, mark=self._options.high_water_mark, monotonic=monotonic)
         self._outages = 0
         self._closed_until = 0.0
         self._at_mark = False
         self._rounds_at_mark = 0
 
-    def run_once(self) -> bool:
-        """One round over all queues; returns whether another may find something at once.
+    @property
+    def queues(self) -> Sequence[str]:
+        """What is dispatched to."""
+        return self._queues
 
-        While the breaker is open nothing is claimed: an outage of Redis uses up no attempt (OB-2).
+    def run_once(self, queue: str | None = None) -> bool:
+        """One round over all queues, or over ``queue``; returns whether another may find something at once.
+
+        While the breaker is open nothing is claimed: an outage of Redis uses up no attempt (OB-2). While some
+        queue is at its mark all are looked at: its workers give no hint when there is room again.
         """
         if self._monotonic() < self._closed_until:
             return False
         try:
-            room = self._room()
+            room = self._room(self._queues if queue is None or self._at_mark else [queue])
         except TransportUnavailable as error:
             self._open_breaker(error)
             return False
@@ -114,10 +130,9 @@ class OutboxDispatcher:
 
     # -------------------------------------------------------------- claiming
 
-    def _room(self) -> dict[str, int]:
-        depth = self._transport.depth(self._queues)
+    def _room(self, queues: Sequence[str]) -> dict[str, int]:
         limit = self._options
-        return {q: min(limit.batch, limit.high_water_mark - depth.get(q, 0)) for q in self._queues}
+        return {q: min(limit.batch, limit.high_water_mark - deep) for q, deep in self._depths.of(queues).items()}
 
     def _claim(self, room: Mapping[str, int]) -> _Round:
         found = _Round()
@@ -125,18 +140,23 @@ class OutboxDispatcher:
             if limit <= 0:
                 continue
             token, events = self._claim_queue(queue, limit)
-            if events:
+            if token and events:
                 found.claims.append((token, events))
             # Only a full batch promises more; a queue at its mark waits for its workers.
             found.full = found.full or len(events) == self._options.batch
         return found
 
-    def _claim_queue(self, queue: str, limit: int) -> tuple[UUID, list[ClaimedDelivery]]:
-        # Were the answer to COMMIT lost, the first claim ends by itself and a second one is taken (OB-7).
-        return self._uow.run(
-            lambda conn: self._outbox.claim_deliveries(conn, queue, limit=limit, owner=self._owner),
-            repeatable=True,
-        )
+    def _claim_queue(self, queue: str, limit: int) -> tuple[UUID | None, list[ClaimedDelivery]]:
+        try:
+            # Were the answer to COMMIT lost, the first claim ends by itself and a second one is taken (OB-7).
+            return self._uow.run(
+                lambda conn: self._outbox.claim_deliveries(conn, queue, limit=limit, owner=self._owner),
+                repeatable=True,
+            )
+        except Shortfall:
+            # Whoever was faster has the events, and none of them is ours (DB-4).
+            self._telemetry.emit("outbox.claim_lost")
+            return None, []
 
     # -------------------------------------------------------------- putting and marking
 
@@ -149,6 +169,8 @@ class OutboxDispatcher:
             return
         point(Point.DISPATCHER_AFTER_PUT)
         self._outages = 0
+        if not found.full:
+            self._sleep(self._options.mark_pause_ms / 1000)
         refused = {e.id: a for e, a in zip(found.events, answers, strict=True) if isinstance(a, TicketRefused)}
         for token, events in found.claims:
             self._publish(token, [event for event in events if event.id not in refused])
@@ -158,7 +180,7 @@ class OutboxDispatcher:
 
     def _put_tickets(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
         try:
-            return self._transport.put_many(tickets)
+            answers = self._transport.put_many(tickets)
         except TransportUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - it is narrowed down to the ticket that causes it
@@ -166,19 +188,31 @@ class OutboxDispatcher:
                 return [TicketRefused(f"The ticket cannot be put: {type(error).__name__}.", ticket_id="")]
             # One event with a defect must not hold up the others of its batch, round after round (OB-4).
             return [answer for ticket in tickets for answer in self._put_tickets([ticket])]
+        for queue, count in Counter(ticket.queue_name for ticket in tickets).items():
+            self._depths.add(queue, count)
+        return answers
 
     def _publish(self, token: UUID, events: Sequence[ClaimedDelivery]) -> None:
         if not events:
             return
         ids = [event.id for event in events]
+        # In the order of their keys, like everybody who locks several jobs.
+        jobs = sorted({event.job_id for event in events}, key=attrgetter("int"))
 
-        def mark(conn: sa.Connection) -> int:
-            # In the order of their keys, like everybody who locks several jobs.
-            self._on_delivered(conn, sorted({event.job_id for event in events}, key=attrgetter("int")))
+        def mark_all(conn: sa.Connection) -> int:
+            self._on_delivered(conn, jobs)
+            self._outbox.mark_all_published(conn, ids, token)
+            return len(ids)
+
+        def mark_held(conn: sa.Connection) -> int:
+            self._on_delivered(conn, jobs)
             return self._outbox.mark_published(conn, ids, token)
 
         # Should the answer to COMMIT be lost, marking again changes nothing.
-        marked = self._uow.run(mark, repeatable=True)
+        try:
+            marked = self._uow.run(mark_all, repeatable=True)
+        except Shortfall:
+            marked = self._uow.run(mark_held, repeatable=True)
         point(Point.DISPATCHER_AFTER_MARK)
         self._telemetry.emit("outbox.published", marked)
         if marked != len(ids):
@@ -208,6 +242,7 @@ class OutboxDispatcher:
 
     def _open_breaker(self, error: TransportUnavailable) -> None:
         self._outages += 1
+        self._depths.forget()
         pause = exponential(self._outages, base_ms=100, limit_ms=self._options.breaker_limit_ms)
         self._closed_until = self._monotonic() + pause / 1000
         self._telemetry.emit("outbox.transport_unavailable", reason=error.reason, pause_ms=pause)

@@ -29,8 +29,10 @@ _watched_pools: WeakSet[sa.Pool] = WeakSet()
 
 
 @contextmanager
-def joined(session: CallerSession, *, after_commit: Callable[[], None]) -> Iterator[sa.Connection]:
-    """The caller's connection, for statements of ours; ``after_commit`` runs after the outermost commit.
+def joined(
+    session: CallerSession, *, after_commit: Callable[[], None] | None = None
+) -> Iterator[sa.Connection]:
+    """The caller's connection, for statements of ours; ``after_commit`` runs after the outermost commit, once.
 
     Raises :class:`TransactionNotSupportedError` before any statement, and
     :class:`CallerTransactionLostError` after one that the database refused.
@@ -47,7 +49,8 @@ def joined(session: CallerSession, *, after_commit: Callable[[], None]) -> Itera
         raise CallerTransactionLostError(
             f"the database refused a statement ({classify(error)}); roll this transaction back and run it again"
         ) from error
-    _watch(session, conn, after_commit)
+    if after_commit is not None:
+        _watch(session, conn, after_commit)
 
 
 def _connection(session: CallerSession) -> sa.Connection:

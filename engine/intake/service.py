@@ -137,14 +137,15 @@ class AiJobService:
         )
 
     def _write(self, drafts: Sequence[Draft], session: CallerSession | None) -> list[CreatedJob]:
+        queues = {draft.job.queue_name for draft in drafts}
         if session is not None:
-            with joined(session, after_commit=self._wake.send) as conn:
+            with joined(session, after_commit=self._wake.sender(queues)) as conn:
                 return self._writer.write(conn, drafts)
         made = self._uow.run(
             lambda conn: self._writer.write(conn, drafts), landed=lambda conn: self._writer.landed(conn, drafts)
         )
         point(Point.CREATE_AFTER_COMMIT)
-        self._wake.send()
+        self._wake.send(queues)
         return made
 
     # -------------------------------------------------------------- cancelling
@@ -160,7 +161,7 @@ class AiJobService:
         """
         job_id = to_job_id(job_id)
         if session is not None:
-            with joined(session, after_commit=lambda: None) as conn:
+            with joined(session) as conn:
                 return self._cancel(conn, job_id, user_id)
         job = self._uow.run(
             lambda conn: self._cancel(conn, job_id, user_id), landed=lambda conn: _asked(conn, job_id)
@@ -207,10 +208,12 @@ class AiJobService:
         """
         job_id = to_job_id(job_id)
         if session is not None:
-            with joined(session, after_commit=self._wake.send) as conn:
-                return self._counted(self._writer.write(conn, [self._again(conn, job_id)]))[0]
-        again = self._uow.read(lambda conn: self._again(conn, job_id))
-        return self._counted(self._write([again], None))[0]
+            # In the caller's transaction, which may have ended the job itself.
+            with joined(session) as conn:
+                again = self._again(conn, job_id)
+        else:
+            again = self._uow.read(lambda conn: self._again(conn, job_id))
+        return self._counted(self._write([again], session))[0]
 
     def _counted(self, made: list[CreatedJob]) -> list[CreatedJob]:
         new = [found.job for found in made if found.created]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
-from engine.intake.wake import DISPATCHER_CHANNEL
+from engine.intake.wake import dispatcher_channel
 from engine.observe.readiness import Progress
 from engine.upkeep.upkeep import Upkeep
 from engine.worker.loops import watched_loop
@@ -43,6 +44,11 @@ class DispatcherProcess:
         progress = progress or Progress()
         self._transport = transport
         self._dispatcher = dispatcher
+        self._poll_s = poll_ms / 1000
+        self._channels = {dispatcher_channel(queue): queue for queue in dispatcher.queues}
+        #: The queue that the last hint named, and when all queues were looked at last, in monotonic seconds.
+        self._hinted: str | None = None
+        self._looked_at = float("-inf")
         self._stopped = threading.Event()
         self._backlog = threading.Event()
         self._loops = [watched_loop(progress, "dispatch", self._dispatch, poll_ms, self._wait_for_hint)]
@@ -109,7 +115,14 @@ class DispatcherProcess:
             _log.debug("not unregistered: %s", error.code)
 
     def _dispatch(self) -> bool:
-        more = self._dispatcher.run_once()
+        """One round: over the queue that was hinted at, or over all of them once in ``poll_ms`` and at a backlog."""
+        queue, self._hinted = self._hinted, None
+        now = time.monotonic()
+        if now - self._looked_at >= self._poll_s:
+            queue = None
+        if queue is None:
+            self._looked_at = now
+        more = self._dispatcher.run_once(queue)
         if more:
             self._backlog.set()
         return more
@@ -134,8 +147,10 @@ class DispatcherProcess:
 
         While a queue stands at its high-water mark workers give no hints, so it is looked at more often.
         """
-        timeout_ms = min(timeout_ms, self._dispatcher.pause_ms)
+        due_ms = round((self._looked_at + self._poll_s - time.monotonic()) * 1000)
+        timeout_ms = max(1, min(timeout_ms, due_ms, self._dispatcher.pause_ms))
         try:
-            self._transport.wait_wake(DISPATCHER_CHANNEL, timeout_ms, self._stopped.is_set)
+            found = self._transport.wait_wake(list(self._channels), timeout_ms, self._stopped.is_set)
+            self._hinted = None if found is None else self._channels[found]
         except TransportError:
             self._stopped.wait(timeout_ms / 1000)

@@ -216,8 +216,11 @@ class Transport(Protocol):
         """Leave a token on the channel unless one is there already."""
         ...
 
-    def wait_wake(self, channel: str, timeout_ms: int, stopped: Stopped = never) -> bool:
-        """Take the channel's token, waiting at most that long; False = none came, or ``stopped``."""
+    def wait_wake(self, channels: Sequence[str], timeout_ms: int, stopped: Stopped = never) -> str | None:
+        """Take the token of one of ``channels``, waiting at most that long; None = none came, or ``stopped``.
+
+        Returns the channel; of several that have one the first named goes first.
+        """
         ...
 
     def register_worker(self, worker: str, queues: Sequence[str]) -> None:

@@ -211,12 +211,13 @@ class MemoryTransport:
             self._tokens.add(channel)
             self._changed.notify_all()
 
-    def wait_wake(self, channel: str, timeout_ms: int, stopped: Stopped = never) -> bool:
+    def wait_wake(self, channels: Sequence[str], timeout_ms: int, stopped: Stopped = never) -> str | None:
         """See :meth:`Transport.wait_wake`."""
         with self._changed:
-            came = self._wait_until(lambda: channel in self._tokens, timeout_ms, stopped)
-            self._tokens.discard(channel)
-            return came
+            self._wait_until(lambda: not self._tokens.isdisjoint(channels), timeout_ms, stopped)
+            found = next((channel for channel in channels if channel in self._tokens), None)
+            self._tokens -= {found}
+            return found
 
     def listen(self) -> EndedJobs:
         """See :meth:`Transport.listen`."""

@@ -160,6 +160,65 @@ class TestRounds:
 
         assert [ticket.job_id for ticket in flaky.puts[-1]] == [other[0].id]
 
+    def test_a_round_may_be_about_the_queue_that_a_hint_named(self, world: World, flaky: FlakyTransport) -> None:
+        dispatcher = dispatcher_of(world, flaky)
+        jobs(world, 2)
+        other = jobs(world, 1, job_type="active_recall", payload=_question())
+
+        dispatcher.run_once(other[0].queue_name)
+        assert [ticket.job_id for ticket in flaky.puts[-1]] == [other[0].id]
+        dispatcher.run_once()
+        assert len(flaky.puts[-1]) == 2
+
+    def test_a_hint_about_one_queue_makes_nobody_forget_another_at_its_mark(
+        self, world: World, flaky: FlakyTransport
+    ) -> None:
+        """TR-10. Workers that make room give no hint."""
+        made = jobs(world, 4)
+        dispatcher = dispatcher_of(world, flaky, high_water_mark=3)
+        dispatcher.run_once()
+        dispatcher.run_once()
+        flaky.claim(QUEUE, 3, "worker", 600_000)
+        other = jobs(world, 1, job_type="active_recall", payload=_question())
+
+        dispatcher.run_once(other[0].queue_name)
+
+        assert {ticket.job_id for ticket in flaky.puts[-1]} == {made[3].id, other[0].id}
+
+    def test_a_queue_far_from_its_mark_is_not_asked_again_for_every_job(
+        self, world: World, flaky: FlakyTransport, monotonic: Clock
+    ) -> None:
+        """Design 14. Whether there is room is asked where it matters: near the mark, and once a second."""
+        dispatcher = dispatcher_of(world, flaky, monotonic, high_water_mark=40)
+
+        def round_of(number: int) -> int:
+            flaky.depths = 0
+            jobs(world, number)
+            dispatcher.run_once()
+            return flaky.depths
+
+        assert [round_of(1), round_of(1), round_of(7)] == [1, 0, 0]
+        # Nine tickets were put; from a quarter of the mark on it is asked.
+        assert [round_of(1), round_of(1), round_of(1)] == [0, 1, 1]
+        for delivery in flaky.claim(QUEUE, 40, "worker", 600_000):
+            assert delivery.ticket.queue_name == QUEUE
+        assert [round_of(1), round_of(1)] == [1, 0]
+        monotonic.now += 1.0
+        assert round_of(1) == 1
+
+    def test_several_dispatchers_together_keep_a_queue_below_its_mark(
+        self, world: World, flaky: FlakyTransport, monotonic: Clock
+    ) -> None:
+        """TR-10. Not even where none of them knows of the others' tickets."""
+        several = [dispatcher_of(world, flaky, monotonic, f"dispatcher-{n}", high_water_mark=40) for n in range(4)]
+        for dispatcher in several:
+            dispatcher.run_once()
+        for turn in range(80):
+            jobs(world, 1)
+            several[turn % 4].run_once()
+
+        assert world.depth() <= 40
+
     def test_priorities_leave_in_order_and_age_into_it(
         self, world: World, dispatcher: OutboxDispatcher, flaky: FlakyTransport
     ) -> None:
@@ -224,6 +283,24 @@ class TestOutages:
         world.create()
         dispatcher.run_once()
         assert pauses[-1] <= 100
+
+    def test_after_an_outage_redis_is_asked_before_anything_is_claimed(
+        self, world: World, flaky: FlakyTransport, monotonic: Clock
+    ) -> None:
+        """OB-2. That there was room a moment ago says nothing of a Redis that has failed since."""
+        dispatcher = dispatcher_of(world, flaky, monotonic)
+        jobs(world, 1)
+        dispatcher.run_once()
+        flaky.away = True
+        jobs(world, 1)
+        dispatcher.run_once()
+        monotonic.now += 0.5
+        flaky.depths = 0
+
+        dispatcher.run_once()
+
+        assert flaky.depths == 1
+        assert statuses(world) == {"published", "pending"}
 
     def test_an_outage_in_the_middle_gives_the_batch_back(
         self, world: World, dispatcher: OutboxDispatcher, flaky: FlakyTransport, monotonic: Clock

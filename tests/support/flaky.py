@@ -26,6 +26,8 @@ class FlakyTransport:
         #: called inside each put, before it is carried out
         self.during_put: Callable[[], object] = lambda: None
         self.puts: list[list[Ticket]] = []
+        #: how often it was asked how deep its queues are
+        self.depths = 0
         self._lock = threading.Lock()
 
     def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
@@ -47,6 +49,7 @@ class FlakyTransport:
         ]
 
     def depth(self, queues: Sequence[str]) -> dict[str, int]:
+        self.depths += 1
         self._reach()
         return self.inner.depth(queues)
 

@@ -130,7 +130,7 @@ def _act_routes(router: APIRouter, edge: Edge, operator: Any) -> None:
         except AiJobsError as error:
             _refused(who, "outbox.redeliver", event_id, reason, error)
             raise
-        edge.app.wake.send()
+        edge.app.wake.send(queue.name for queue in edge.app.registry.queues)
         return shown(_done(done))
 
     @router.post(

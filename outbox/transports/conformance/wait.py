@@ -65,20 +65,18 @@ class WaitPromises(Promises):
     ) -> None:
         stop = threading.Event()
         with ThreadPoolExecutor(2) as threads:
-            waiting = [
-                threads.submit(transport.wait, QUEUE, PATIENCE_MS, stop.is_set),
-                threads.submit(transport.wait_wake, "dispatcher", PATIENCE_MS, stop.is_set),
-            ]
+            queue = threads.submit(transport.wait, QUEUE, PATIENCE_MS, stop.is_set)
+            hint = threads.submit(transport.wait_wake, ["dispatcher"], PATIENCE_MS, stop.is_set)
             # The waits are under way, or begin after the stop: they end at once either way.
             began = time.monotonic()
             stop.set()
 
-            assert [future.result() for future in waiting] == [False] * 2
+            assert (queue.result(), hint.result()) == (False, None)
         assert time.monotonic() - began < PATIENCE_MS / 1000 / 4
         self.put(transport, make_ticket())
         transport.wake("dispatcher")
         assert transport.wait(QUEUE, PATIENCE_MS) is True
-        assert transport.wait_wake("dispatcher", PATIENCE_MS) is True
+        assert transport.wait_wake(["dispatcher"], PATIENCE_MS) == "dispatcher"
 
     def test_who_listens_hears_of_settled_and_cancelled_jobs(
         self, transport: SteerableTransport, peer: Transport
@@ -107,12 +105,18 @@ class WaitPromises(Promises):
         for _ in range(5):
             transport.wake("dispatcher")
 
-        assert transport.wait_wake("other", 1) is False
-        assert [transport.wait_wake("dispatcher", 1) for _ in range(2)] == [True, False]
+        assert transport.wait_wake(["other"], 1) is None
+        assert [transport.wait_wake(["dispatcher"], 1) for _ in range(2)] == ["dispatcher", None]
+
+    def test_of_several_channels_each_token_is_taken_once(self, transport: SteerableTransport) -> None:
+        for channel in ("c", "a"):
+            transport.wake(channel)
+
+        assert [transport.wait_wake(["a", "b", "c"], 1) for _ in range(3)] == ["a", "c", None]
 
     def test_a_hint_wakes_a_sleeper(self, transport: SteerableTransport, peer: Transport) -> None:
         with ThreadPoolExecutor(1) as thread:
-            sleeper = thread.submit(peer.wait_wake, "dispatcher", PATIENCE_MS)
+            sleeper = thread.submit(peer.wait_wake, ["other", "dispatcher"], PATIENCE_MS)
             transport.wake("dispatcher")
 
-            assert sleeper.result() is True
+            assert sleeper.result() == "dispatcher"

@@ -241,16 +241,16 @@ class RqTransport:
         """See :meth:`Transport.wake`."""
         self._run([self._calls.wake(channel)])
 
-    def wait_wake(self, channel: str, timeout_ms: int, stopped: Stopped = never) -> bool:
+    def wait_wake(self, channels: Sequence[str], timeout_ms: int, stopped: Stopped = never) -> str | None:
         """See :meth:`Transport.wait_wake`."""
-        key = self._keys.channel(channel)
+        named = {self._keys.channel(channel): channel for channel in channels}
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             left_s = deadline - time.monotonic()
-            if self._broker.block("BLPOP", key, left_s=left_s, stopped=stopped):
-                return True
+            if found := self._broker.block("BLPOP", *named, left_s=left_s, stopped=stopped):
+                return named[found[0].decode()]
             if left_s <= 0 or stopped():
-                return False
+                return None
 
     def listen(self) -> EndedJobs:
         """See :meth:`Transport.listen`."""

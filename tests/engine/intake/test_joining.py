@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,9 @@ from engine.errors import (
     InvalidPayloadError,
     TransactionNotSupportedError,
 )
+from engine.intake.wake import WakeHint
 from outbox.base.db import prepare_engine
+from outbox.transports.memory import MemoryTransport
 from tests.support.crowd import at_once
 from tests.support.faults import refusing
 from tests.support.migrated import engine_for
@@ -32,16 +34,15 @@ CREATED = NOTHING | {"ai_job": 1, "ai_job_snapshot": 1, "outbox_event": 1}
 _NOTE = sa.Table("note", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True))
 
 
-class Hints:
-    """Takes the place of the wake hint and counts."""
+class Hints(WakeHint):
+    """Counts what it is asked for, and tells nobody."""
 
     def __init__(self) -> None:
+        super().__init__(MemoryTransport())
         self.sent = 0
 
-    def send(self) -> None:
+    def send(self, queues: Iterable[str]) -> None:
         self.sent += 1
-
-    def close(self) -> None: ...
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from engine.intake.wake import WakeHint
+from engine.intake.wake import WakeHint, dispatcher_channel
 from outbox.transports.memory import MemoryTransport
 
 
@@ -31,7 +31,7 @@ class SlowTransport(MemoryTransport):
 def test_the_transport_is_not_closed_under_the_hands_of_a_hint() -> None:
     transport = SlowTransport()
     hint = WakeHint(transport)
-    hint.send()
+    hint.send(["a"])
     assert transport.sending.wait(10)
 
     def close() -> None:
@@ -50,3 +50,34 @@ def test_the_transport_is_not_closed_under_the_hands_of_a_hint() -> None:
 
 def test_a_hint_that_nobody_asked_for_is_closed_at_once() -> None:
     WakeHint(MemoryTransport()).close()
+
+
+def test_a_program_that_ends_after_its_last_job_has_sent_its_hint() -> None:
+    transport = SlowTransport()
+    transport.go_on.set()
+    hint = WakeHint(transport)
+    hint.send(["a"])
+    assert transport.sending.wait(10)
+    # It rests between two hints now; this one is asked for meanwhile.
+    hint.send(["b"])
+    hint.close()
+
+    assert transport.wait_wake([dispatcher_channel("b")], 0) == dispatcher_channel("b")
+
+
+def test_a_hint_names_each_queue_once() -> None:
+    transport = MemoryTransport()
+    hint = WakeHint(transport)
+    for _ in range(3):
+        hint.sender(["a", "b"])()
+        hint.send(["b"])
+    hint.close()
+
+    channels = [dispatcher_channel(queue) for queue in ("a", "b", "c")]
+    assert [transport.wait_wake(channels, 0) for _ in range(3)] == [*channels[:2], None]
+
+
+def test_two_senders_for_the_same_queues_are_one() -> None:
+    """A caller's transaction with a hundred jobs sends one hint after its commit."""
+    hint = WakeHint(MemoryTransport())
+    assert len({hint.sender(["a", "b"]), hint.sender(["b", "a"]), hint.sender(["a"])}) == 2

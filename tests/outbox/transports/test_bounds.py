@@ -268,7 +268,7 @@ class TestPrefix(Conversation):
         here.register_worker(WORKER, [QUEUE])
 
         assert there.depth([QUEUE]) == {QUEUE: 0}
-        assert there.wait_wake("x", 1) is False
+        assert there.wait_wake(["x"], 1) is None
         assert there.workers() == []
         here.close()
         there.close()

@@ -47,7 +47,7 @@ ACTS: dict[str, Callable[[RqTransport], Any]] = {
     "alive": lambda t: t.alive([(QUEUE, "synthetic", DELIVERY.ticket.job_id)]),
     "cancel": lambda t: t.cancel(QUEUE, "synthetic", DELIVERY.ticket.job_id),
     "wake": lambda t: t.wake("dispatcher"),
-    "wait_wake": lambda t: t.wait_wake("dispatcher", 200),
+    "wait_wake": lambda t: t.wait_wake(["dispatcher"], 200),
     "register_worker": lambda t: t.register_worker(WORKER, [QUEUE]),
     "unregister_worker": lambda t: t.unregister_worker(WORKER),
     "workers": lambda t: t.workers(),
