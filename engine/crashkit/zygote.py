@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn
 
 from engine.crashkit import child
 from engine.crashkit.options import Order
+from outbox.base.heap import settle_heap
 
 _IN: Final = 0
 _OUT: Final = 1
@@ -141,4 +142,6 @@ def main() -> None:
     for name in _LATE:
         with suppress(ImportError):
             import_module(name)
+    # Once for all children: each would look through what it was born with, and so make a copy of it.
+    settle_heap()
     Zygote().serve()
