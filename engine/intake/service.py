@@ -140,13 +140,14 @@ class AiJobService:
         queues = {draft.job.queue_name for draft in drafts}
         if session is not None:
             with joined(session, after_commit=self._wake.sender(queues)) as conn:
-                return self._writer.write(conn, drafts)
-        made = self._uow.run(
+                answers = self._writer.write(conn, drafts)
+            return answers()
+        answers = self._uow.run(
             lambda conn: self._writer.write(conn, drafts), landed=lambda conn: self._writer.landed(conn, drafts)
         )
         point(Point.CREATE_AFTER_COMMIT)
         self._wake.send(queues)
-        return made
+        return answers()
 
     # -------------------------------------------------------------- cancelling
 

@@ -6,7 +6,7 @@ known digest, then a locking read of who holds it, which sees a rival's commit o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,12 +17,19 @@ from engine.intake.admission import Admission
 from engine.intake.commands import CreatedJob
 from engine.intake.draft import Draft
 from engine.lifecycle import views
+from engine.lifecycle.births import Birth
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
-from engine.lifecycle.statements import Birth
 from outbox.base.points import Point, point
 from outbox.repository import OutboxRepository
 from registry.job import LifecycleStatus
+
+#: What gives the answers of a unit in the order of its drafts, once it was sent.
+Answers = Callable[[], list[CreatedJob]]
+#: What gives the rows that were inserted, once they were.
+Births = Callable[[], list[Birth]]
+#: Jobs by the digest of their key.
+_Existing = dict[bytes | None, CreatedJob]
 
 
 class _Unmade(NamedTuple):
@@ -48,18 +55,21 @@ class DraftWriter:
         self._outbox = outbox
         self._admission = admission
 
-    def write(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob]:
-        """Insert what is new and find what exists; answers in the order of ``drafts``."""
+    def write(self, conn: sa.Connection, drafts: Sequence[Draft]) -> Answers:
+        """Insert what is new and find what exists. Call what is returned once the transaction was sent.
+
+        Jobs without keys need no answer of the database before that: on MariaDB they are one trip with COMMIT.
+        """
         point(Point.CREATE_BEFORE_INSERT)
         fresh = self._unmade(conn, drafts)
         if fresh.drafts and not self._admission.is_off:
             fresh = self._admitted(conn, drafts, {d.job.user_id for d in fresh.drafts})
-        born = self._insert(conn, fresh) if fresh.drafts else {}
-        mine = [d for d in fresh.drafts if d.job.id in born]
-        self._snapshots.insert(conn, [(d.snapshot, d.snapshot_days) for d in mine])
-        self._outbox.append(conn, [d.event for d in mine])
+        made, births = self._insert(conn, fresh)
+        self._snapshots.insert(conn, [(d.snapshot, d.snapshot_days) for d in made])
+        self._outbox.append(conn, [d.event for d in made])
+        existing = self._existing(conn, drafts, {d.job.id for d in made})
         point(Point.CREATE_BEFORE_COMMIT)
-        return self._answers(conn, drafts, born)
+        return lambda: _answers(drafts, births(), existing)
 
     def _admitted(self, conn: sa.Connection, drafts: Sequence[Draft], users: Set[str]) -> _Unmade:
         counters = self._admission.lock(conn, users)
@@ -68,13 +78,15 @@ class DraftWriter:
         self._admission.admit(conn, counters, [d.job for d in fresh.drafts])
         return fresh
 
-    def landed(self, conn: sa.Connection, drafts: Sequence[Draft]) -> list[CreatedJob] | None:
+    def landed(self, conn: sa.Connection, drafts: Sequence[Draft]) -> Answers | None:
         """After a COMMIT without an answer: the unit's result when it was stored, else None (CI-9)."""
-        born = {row.id: row for row in self._lifecycle.births(conn, [d.job.id for d in drafts])}
+        births = self._lifecycle.births(conn, [d.job.id for d in drafts])
+        born = {row.id for row in births}
         unkeyed = [d for d in drafts if d.job.idempotency_digest is None]
         if not born or any(d.job.id not in born for d in unkeyed):
             return None
-        return self._answers(conn, drafts, born)
+        existing = self._existing(conn, drafts, born)
+        return lambda: _answers(drafts, births, existing)
 
     # -------------------------------------------------------------- keys
 
@@ -94,13 +106,22 @@ class DraftWriter:
 
     # -------------------------------------------------------------- inserting
 
-    def _insert(self, conn: sa.Connection, fresh: _Unmade) -> dict[UUID, Birth]:
-        """Insert job rows; returns those that are ours, without the ones that a rival was faster with."""
+    def _insert(self, conn: sa.Connection, fresh: _Unmade) -> tuple[Sequence[Draft], Births]:
+        """Insert job rows: those that are made by it, without the ones that a rival was faster with."""
+        if all(d.job.idempotency_digest is None for d in fresh.drafts):
+            found = self._lifecycle.insert_unkeyed(conn, [d.job for d in fresh.drafts]) if fresh.drafts else list
+            return fresh.drafts, found
+        births = self._insert_keyed(conn, fresh)
+        born = {row.id for row in births}
+        return [d for d in fresh.drafts if d.job.id in born], lambda: births
+
+    def _insert_keyed(self, conn: sa.Connection, fresh: _Unmade) -> list[Birth]:
         for failed in sorted(fresh.renewed):
             self._lifecycle.give_up_key(conn, failed)
         # In one order, so that two callers with the same keys cannot lock each other out.
         jobs = sorted((d.job for d in fresh.drafts), key=lambda job: job.idempotency_digest or b"")
-        born = {row.id: row for row in self._lifecycle.insert(conn, jobs)}
+        births = self._lifecycle.insert(conn, jobs)
+        born = {row.id for row in births}
         losers = {
             d.job.idempotency_digest: d
             for d in fresh.drafts
@@ -108,11 +129,9 @@ class DraftWriter:
         }
         if losers:
             self._refuse_lost_conflicts(conn, losers, born)
-        return born
+        return births
 
-    def _refuse_lost_conflicts(
-        self, conn: sa.Connection, losers: Mapping[bytes, Draft], born: Mapping[UUID, Birth]
-    ) -> None:
+    def _refuse_lost_conflicts(self, conn: sa.Connection, losers: Mapping[bytes, Draft], born: Set[UUID]) -> None:
         """A rival was faster with some keys: fine with the same request, refused with another."""
         try:
             for digest, winner in self._lifecycle.holders(conn, list(losers), locking=True).items():
@@ -124,20 +143,13 @@ class DraftWriter:
 
     # -------------------------------------------------------------- answering
 
-    def _answers(
-        self, conn: sa.Connection, drafts: Sequence[Draft], born: Mapping[UUID, Birth]
-    ) -> list[CreatedJob]:
-        others = [d for d in drafts if d.job.id not in born]
-        existing = self._existing(conn, others)
-        return [
-            CreatedJob(d.view(born[d.job.id].created_at, born[d.job.id].available_at), created=True)
-            if d.job.id in born
-            else existing[d.job.idempotency_digest]
+    def _existing(self, conn: sa.Connection, drafts: Sequence[Draft], made: Set[UUID]) -> _Existing:
+        """The jobs that hold the keys of those ``drafts`` that were not ``made``."""
+        digests = [
+            d.job.idempotency_digest
             for d in drafts
+            if d.job.id not in made and d.job.idempotency_digest is not None
         ]
-
-    def _existing(self, conn: sa.Connection, drafts: Sequence[Draft]) -> dict[bytes | None, CreatedJob]:
-        digests = [d.job.idempotency_digest for d in drafts if d.job.idempotency_digest is not None]
         if not digests:
             return {}
         # Without a lock where that is enough: it would keep a running job from its heartbeats for as long as
@@ -146,12 +158,21 @@ class DraftWriter:
         unseen = [digest for digest in digests if digest not in found]
         return found | (self._look_up(conn, unseen, locking=True) if unseen else {})
 
-    def _look_up(
-        self, conn: sa.Connection, digests: Sequence[bytes], *, locking: bool
-    ) -> dict[bytes | None, CreatedJob]:
+    def _look_up(self, conn: sa.Connection, digests: Sequence[bytes], *, locking: bool) -> _Existing:
         holders = self._lifecycle.holders(conn, digests, locking=locking)
         jobs = views.load(conn, [h.id for h in holders.values()], locking=locking)
         return {x: CreatedJob(jobs[h.id], created=False) for x, h in holders.items() if h.id in jobs}
+
+
+def _answers(drafts: Sequence[Draft], births: Sequence[Birth], existing: _Existing) -> list[CreatedJob]:
+    """In the order of ``drafts``."""
+    born = {row.id: row for row in births}
+    return [
+        CreatedJob(d.view(born[d.job.id].created_at, born[d.job.id].available_at), created=True)
+        if d.job.id in born
+        else existing[d.job.idempotency_digest]
+        for d in drafts
+    ]
 
 
 def _gives_up(wanted: Draft, holder: Birth) -> bool:

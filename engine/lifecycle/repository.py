@@ -7,7 +7,7 @@ Locks are taken in one order: job, then claim, then output; the outbox comes las
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from engine.lifecycle import candidates
 from engine.lifecycle import statements as sql
+from engine.lifecycle.births import Birth, birth, born
 from engine.lifecycle.candidates import ClaimedJob
 from engine.lifecycle.claim_log import ClaimLog
 from engine.lifecycle.claims import decide_claim
@@ -37,29 +38,35 @@ class AiJobLifecycleRepository:
 
     # -------------------------------------------------------------- creating
 
-    def insert(self, conn: sa.Connection, jobs: Sequence[NewJob]) -> list[sql.Birth]:
+    def insert(self, conn: sa.Connection, jobs: Sequence[NewJob]) -> list[Birth]:
         """-> queued; returns the rows that are there now under the ids of ``jobs``.
 
         A row whose idempotency digest exists already is left out without an error (CI-1).
         """
         rows = [job.row() for job in jobs]
         if sql.INSERT_JOB.returns(conn):
-            ours = {job.id: job for job in jobs}
-            found = sql.INSERT_JOB.fetch(conn, rows, now_us=self._clock.us())
-            return [_born(ours[job_id], *times) for job_id, *times in found if job_id in ours]
+            return born(jobs, sql.INSERT_JOB.fetch(conn, rows, now_us=self._clock.us()))
         sql.INSERT_JOB.execute(conn, rows, now_us=self._clock.us())
         return self.births(conn, [job.id for job in jobs])
 
-    def births(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> list[sql.Birth]:
+    def insert_unkeyed(self, conn: sa.Connection, jobs: Sequence[NewJob]) -> Callable[[], list[Birth]]:
+        """:meth:`insert` of jobs that no key keeps out; what it returns gives the rows, after COMMIT at the latest."""
+        if not sql.INSERT_JOB.returns(conn):
+            births = self.insert(conn, jobs)
+            return lambda: births
+        found = sql.INSERT_JOB.fetch_later(conn, [job.row() for job in jobs], now_us=self._clock.us())
+        return lambda: born(jobs, found())
+
+    def births(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> list[Birth]:
         """What the database stamped on those of ``job_ids`` that exist."""
-        return [_birth(row) for row in conn.execute(sql.BIRTHS, {"ids": list(job_ids)})] if job_ids else []
+        return [birth(row) for row in conn.execute(sql.BIRTHS, {"ids": list(job_ids)})] if job_ids else []
 
     def holders(
         self, conn: sa.Connection, digests: Sequence[bytes], *, locking: bool = False
-    ) -> dict[bytes, sql.Birth]:
+    ) -> dict[bytes, Birth]:
         """Which job holds each of ``digests``; a locking read sees a rival's commit everywhere (CI-1)."""
         query = sql.HOLDERS_LOCKED if locking else sql.HOLDERS
-        rows = [_birth(row) for row in conn.execute(query, {"digests": list(digests)})]
+        rows = [birth(row) for row in conn.execute(query, {"digests": list(digests)})]
         return {row.idempotency_digest: row for row in rows if row.idempotency_digest is not None}
 
     def withdraw(self, conn: sa.Connection, job_ids: Sequence[UUID]) -> None:
@@ -337,14 +344,3 @@ class AiJobLifecycleRepository:
     @staticmethod
     def _delivery_no(conn: sa.Connection, job_id: UUID) -> int:
         return int(conn.execute(sql.DELIVERY_NO, {"job_id": job_id}).scalar_one())
-
-
-def _born(job: NewJob, created_at: datetime, available_at: datetime) -> sql.Birth:
-    """The row of a job that was just inserted: all but its times is known."""
-    queued = LifecycleStatus.QUEUED.value
-    return sql.Birth(job.id, job.idempotency_digest, job.request_fingerprint, queued, created_at, available_at)
-
-
-def _birth(row: Any) -> sql.Birth:
-    job_id, digest, fingerprint, *rest = row
-    return sql.Birth(job_id, None if digest is None else bytes(digest), bytes(fingerprint), *rest)

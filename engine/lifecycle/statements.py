@@ -6,12 +6,11 @@ bound value has a column's name: SQLAlchemy would take it for one more assignmen
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
 import sqlalchemy as sa
 
+from engine.lifecycle.births import Birth
 from engine.lifecycle.models import AiJob
 from engine.lifecycle.states import LEGACY, LEGACY_CANCEL_REQUESTED, OUTCOMES, TIMED_WAITS
 from engine.lifecycle.values import BIRTH, NewJob
@@ -31,17 +30,6 @@ _OPEN = words(_QUEUED, _RUNNING)
 _ids = sa.bindparam("ids", expanding=True, type_=_C.id.type)
 _job_id = sa.bindparam("job_id", type_=_C.id.type)
 _epoch = sa.bindparam("held_epoch", type_=sa.Integer())
-
-
-class Birth(NamedTuple):
-    """What creation reads back of a row: who holds a key, and what the database stamped."""
-
-    id: UUID
-    idempotency_digest: bytes | None
-    request_fingerprint: bytes
-    lifecycle_status: str
-    created_at: datetime
-    available_at: datetime
 
 
 def ending_words(status: LifecycleStatus) -> dict[str, Any]:

@@ -8,14 +8,14 @@ through the same column types as ever.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 
-from outbox.base.later import write_later
+from outbox.base.later import Answer, write_later
 from outbox.base.text import Process, binder, placeholder, positional, reader, send
 from outbox.base.types import Name
 
@@ -147,11 +147,27 @@ class RowInsert:
 
         A row left out because of ``unless_exists`` is not reported, or, on MariaDB, as it stands there.
         """
+        results = [result.fetchall() for result in self._run(conn, rows, shared)]
+        return self._read(conn, results)
+
+    def fetch_later(
+        self, conn: sa.Connection, rows: Sequence[Row], **shared: int
+    ) -> Callable[[], list[tuple[Any, ...]]]:
+        """:meth:`write`, and what then gives the answer of :meth:`fetch`: after COMMIT at the latest."""
+        answers = []
+        for statement, parameters in self._statements(conn, rows, shared):
+            answers.append(Answer())
+            write_later(conn, statement, parameters, answer=answers[-1])
+        return lambda: self._read(conn, [answer.rows for answer in answers])
+
+    def _read(
+        self, conn: sa.Connection, results: Iterable[Iterable[Sequence[Any]]]
+    ) -> list[tuple[Any, ...]]:
         processors = self._compiled(conn.dialect).results
         return [
             tuple(v if p is None else p(v) for v, p in zip(row, processors, strict=True))
-            for result in self._run(conn, rows, shared)
-            for row in result.fetchall()
+            for rows in results
+            for row in rows
         ]
 
     def _run(

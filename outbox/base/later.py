@@ -4,14 +4,15 @@ MariaDB takes several statements as one (``BEGIN NOT ATOMIC``). Their order is k
 the connection goes after them. On other databases, and on engines that are not ours, each is sent at once.
 
 A write may say how many rows it is to change. The server itself then counts them before it goes on to the
-COMMIT, so that a decision made about rows holds when it is stored, or nothing is.
+COMMIT, so that a decision made about rows holds when it is stored, or nothing is. One that answers with rows
+(``RETURNING``) has them ready when it was sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -36,6 +37,30 @@ class Shortfall(Exception):
         super().__init__(_SHORT)
 
 
+class Answer:
+    """The rows that a write answers with, once it was sent."""
+
+    def __init__(self) -> None:
+        self._rows: Sequence[Sequence[Any]] | None = None
+
+    def take(self, rows: Sequence[Sequence[Any]]) -> None:
+        """The write was sent, and these came back."""
+        self._rows = rows
+
+    @property
+    def rows(self) -> Sequence[Sequence[Any]]:
+        """As the driver gives them."""
+        assert self._rows is not None, "the write was not sent yet"
+        return self._rows
+
+
+class _Kept(NamedTuple):
+    """A statement with its values in it, and who waits for its rows."""
+
+    text: str
+    answer: Answer | None
+
+
 def keep_writes(engine: sa.Engine) -> None:
     """Let connections of ``engine`` keep what :func:`write_later` is given, where their server can take it."""
     dialect: Any = engine.dialect
@@ -58,17 +83,25 @@ def keep_writes(engine: sa.Engine) -> None:
 
 
 def write_later(
-    conn: sa.Connection, statement: str, parameters: Iterable[Any], *, expect: int | None = None
+    conn: sa.Connection,
+    statement: str,
+    parameters: Iterable[Any],
+    *,
+    expect: int | None = None,
+    answer: Answer | None = None,
 ) -> None:
     """Run a text of :func:`~outbox.base.text.positional`, at the latest with the COMMIT of ``conn``.
 
     An error of it is raised by whatever is sent next on the connection: in a transaction of our own that is
     the unit's own business, in a caller's :func:`send_kept` ends it. With ``expect`` any other number of rows
-    is such an error, a :class:`Shortfall`.
+    is such an error, a :class:`Shortfall`. The rows of a statement that has some go to ``answer``.
     """
     if not (getattr(conn.dialect, _KEEPS, False) and getattr(conn.dialect, "is_mariadb", False)):
-        if send(conn, statement, parameters).rowcount != expect and expect is not None:
+        result = send(conn, statement, parameters)
+        if expect is not None and result.rowcount != expect:
             raise Shortfall
+        if answer is not None:
+            answer.take(result.fetchall())
         return
     if not conn.in_transaction():
         # What is kept belongs to a transaction, which nothing but a statement would begin by itself.
@@ -78,11 +111,11 @@ def write_later(
         text = cursor.mogrify(statement, tuple(parameters))
     if expect is not None:
         text += f"; IF ROW_COUNT() <> {expect} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{_SHORT}'; END IF"
-    kept: list[str] = getattr(connection, _KEPT, [])
-    if sum(map(len, kept)) + len(text) > MAX_KEPT:
+    kept: list[_Kept] = getattr(connection, _KEPT, [])
+    if sum(len(each.text) for each in kept) + len(text) > MAX_KEPT:
         send_kept(conn)
         kept = []
-    setattr(connection, _KEPT, [*kept, text])
+    setattr(connection, _KEPT, [*kept, _Kept(text, answer)])
 
 
 def send_kept(conn: sa.Connection) -> None:
@@ -108,16 +141,16 @@ def _forget(conn: sa.Connection) -> None:
         _take(conn.connection.dbapi_connection)
 
 
-def _take(connection: Any) -> list[str]:
-    kept: list[str] = getattr(connection, _KEPT, [])
+def _take(connection: Any) -> list[_Kept]:
+    kept: list[_Kept] = getattr(connection, _KEPT, [])
     if kept:
         setattr(connection, _KEPT, [])
     return kept
 
 
-def _commit(connection: Any, kept: list[str]) -> None:
+def _commit(connection: Any, kept: list[_Kept]) -> None:
     try:
-        _run(connection, [*kept, "COMMIT"])
+        _run(connection, [*kept, _Kept("COMMIT", None)])
     except Exception:
         # SQLAlchemy takes a transaction for ended once its COMMIT was tried, and would send no ROLLBACK.
         with suppress(Exception):
@@ -125,10 +158,14 @@ def _commit(connection: Any, kept: list[str]) -> None:
         raise
 
 
-def _run(connection: Any, statements: list[str]) -> None:
+def _run(connection: Any, kept: list[_Kept]) -> None:
     try:
         with connection.cursor() as cursor:
-            cursor.execute(f"BEGIN NOT ATOMIC {'; '.join(statements)}; END")
+            cursor.execute(f"BEGIN NOT ATOMIC {'; '.join(each.text for each in kept)}; END")
+            for answer in [each.answer for each in kept if each.answer is not None]:
+                answer.take(cursor.fetchall())
+                # What went wrong after this statement is said here.
+                cursor.nextset()
     except Exception as error:
         if error.args == (_SIGNAL, _SHORT):
             raise Shortfall from None

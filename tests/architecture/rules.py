@@ -59,14 +59,12 @@ def table_owners(module: Module) -> Iterator[str]:
 
 
 def lifecycle_statements(module: Module) -> Iterator[str]:
-    """Only AiJobLifecycleRepository runs the statements that move a job (design 6); row types are for everybody."""
+    """Only AiJobLifecycleRepository runs the statements that move a job (design 6)."""
     if module.within("engine.lifecycle.repository"):
         return
     statements = "engine.lifecycle.statements"
     for name, line in imported_names(module):
-        last = name.rpartition(".")[2]
-        is_row_type = last[0].isupper() and not last.isupper()
-        if name == statements or (name.startswith(statements + ".") and not is_row_type):
+        if name == statements or name.startswith(statements + "."):
             yield f"{module.path}:{line}: {name} outside engine/lifecycle/repository.py"
 
 

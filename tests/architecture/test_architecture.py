@@ -155,11 +155,7 @@ def test_foreign_table_is_found() -> None:
         (rules.wall_clock, "outbox.base.loop", "import time\ntime.monotonic()"),
         (rules.environment, "engine.config", "import os\nos.environ['X']"),
         (rules.broker_libraries, "outbox.transports.rq.transport", "import redis, rq"),
-        (
-            rules.lifecycle_statements,
-            "engine.intake.writer",
-            "from engine.lifecycle.statements import Birth",
-        ),
+        (rules.lifecycle_statements, "engine.lifecycle.repository", "from engine.lifecycle import statements"),
         (rules.status_writers, "engine.lifecycle.views", "JobView(lifecycle_status=row.status)"),
         (rules.status_writers, "engine.http.jobs", "show({'lifecycle_status': job.status})"),
         (rules.length, "outbox.sample", "x = 1\n" * rules.MAX_LINES),

@@ -16,8 +16,8 @@ def _kept_writes(look: Callable[[str], str]) -> Iterator[None]:
     """Let `look` see each write that was kept for later, when it is sent, and say what is sent for it."""
     really = later._run
 
-    def run(connection: Any, writes: list[str]) -> None:
-        really(connection, [look(write) for write in writes])
+    def run(connection: Any, writes: list[Any]) -> None:
+        really(connection, [write._replace(text=look(write.text)) for write in writes])
 
     later._run = run
     try:

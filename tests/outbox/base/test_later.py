@@ -166,7 +166,7 @@ def test_no_packet_grows_beyond_what_servers_take(
         for n in range(40):
             _INSERT.write(conn, [note(n, title="x" * 20)])
             kept = getattr(conn.connection.dbapi_connection, later._KEPT, [])
-            assert sum(map(len, kept)) <= 400
+            assert sum(len(each.text) for each in kept) <= 400
 
     uow.run(unit)
     assert numbers(uow) == list(range(40))
@@ -200,6 +200,48 @@ def test_a_row_too_few_undoes_the_whole_unit(uow: UnitOfWork, follows: str) -> N
         with pytest.raises(later.Shortfall):
             uow.run(unit)
     assert numbers(uow) == [7]
+
+
+_ANSWERING = RowInsert(NOTES, ["id", "title", "n"], returning=["id", "n", "title"])
+
+
+def test_rows_come_back_with_the_commit(uow: UnitOfWork) -> None:
+    """Of several writes each has its own, whatever stands between them."""
+    first, second = [note(n, "ä'; --") for n in range(3)], [note(9)]
+
+    def unit(conn: sa.Connection) -> list[Callable[[], list[tuple[Any, ...]]]]:
+        one = _ANSWERING.fetch_later(conn, first)
+        _INSERT.write(conn, [note(5)])
+        return [one, _ANSWERING.fetch_later(conn, second)]
+
+    answers = [answer() for answer in uow.run(unit)]
+
+    assert answers == [[(row["id"], row["n"], row["title"]) for row in rows] for rows in (first, second)]
+    assert numbers(uow) == [0, 1, 2, 5, 9]
+
+
+def test_a_refusal_after_a_write_that_answers_is_heard(uow: UnitOfWork) -> None:
+    twin = note(1)
+
+    def unit(conn: sa.Connection) -> None:
+        _ANSWERING.fetch_later(conn, [note(0)])
+        _INSERT.write(conn, [twin, twin])
+
+    with pytest.raises(sa.exc.IntegrityError):
+        uow.run(unit)
+    assert numbers(uow) == []
+    # The connection is as good as before.
+    uow.run(lambda conn: _INSERT.write(conn, [note(2)]))
+    assert numbers(uow) == [2]
+
+
+def test_rows_are_not_asked_for_before_they_were_sent(on_mariadb: UnitOfWork) -> None:
+    with on_mariadb.engine.connect() as conn:
+        answer = _ANSWERING.fetch_later(conn, [note(0)])
+        with pytest.raises(AssertionError):
+            answer()
+        later.send_kept(conn)
+        assert [n for _id, n, _title in answer()] == [0]
 
 
 def test_a_counted_write_travels_with_the_commit(on_mariadb: UnitOfWork) -> None:
