@@ -101,10 +101,10 @@ def _peers(pythons: Sequence[str]) -> dict[str, System]:
     chosen = dict(pair.split("=", 1) for pair in pythons)
     found = {}
     for peer in PEERS:
-        system = replace(peer, python=chosen.get(peer.name, peer.python))
+        system = replace(peer, interpreter=chosen.get(peer.name, peer.interpreter))
         missing = system.missing()
         if missing:
-            print(f"left out: {missing} (pip install 'aijobs[bench]')", file=sys.stderr)
+            print(f"left out: {missing}", file=sys.stderr)
         else:
             found[peer.name] = system
     return found
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, not how fast")
     parser.add_argument("--large", action="store_true", help="a backlog of a million, with a buffer pool of 1 GB")
     parser.add_argument("--no-peers", action="store_true", help="leave public queues out")
-    parser.add_argument("--python", action="append", default=[], metavar="PEER=PYTHON", help="another interpreter")
+    parser.add_argument("--python", action="append", default=[], metavar="PEER=PROGRAM", help="another interpreter")
     parser.add_argument("--list", action="store_true", help="say what there is")
     parser.add_argument("--render", type=Path, metavar="FILE", help="put the figures into docs/performance.md")
     return parser

@@ -9,7 +9,8 @@ import psycopg
 import redis
 
 from scripts.benchmarks.programs import family_cpu_s
-from scripts.benchmarks.servers import Servers
+from scripts.benchmarks.servers import Database, Servers
+from scripts.benchmarks.systems import Store
 
 Counts = dict[str, float]
 
@@ -17,19 +18,21 @@ _MARIADB = {
     "Questions": "sql_statements", "Com_commit": "sql_commits", "Innodb_os_log_fsyncs": "sql_fsyncs",
     "Innodb_data_fsyncs": "sql_fsyncs",
 }  # fmt: skip
+#: Before and since PostgreSQL 18.
+_WAL_FSYNCS = ("SELECT wal_sync FROM pg_stat_wal", "SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'")
 
 
 class Counters:
-    """Takes snapshots of the servers of a run."""
+    """Takes snapshots of Redis and of that database (if any) in which a system keeps its jobs."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, store: Database | Store) -> None:
         self._servers = servers
+        self._store = store
 
     def read(self) -> Counts:
         """Everything counted so far."""
-        kind = self._servers.database
-        counts = {"mariadb": self._mariadb, "postgresql": self._postgresql, "sqlite": dict}[kind]()
-        return {**counts, **self._redis()}
+        database = {"mariadb": self._mariadb, "postgresql": self._postgresql}.get(self._store)
+        return {**(database() if database else {}), **self._redis()}
 
     def since(self, before: Mapping[str, float], jobs: int) -> Counts:
         """What was counted since ``before``, per job."""
@@ -54,7 +57,10 @@ class Counters:
             calls = conn.execute(
                 "SELECT sum(calls) FROM pg_stat_statements"
             ).fetchone() if self._has_statements(conn) else None  # fmt: skip
-        counts = {"sql_commits": float(commits[0]) if commits else 0.0}
+            fsyncs = conn.execute(_WAL_FSYNCS[conn.info.server_version >= 180_000]).fetchone()
+        counts = {
+            "sql_commits": float(commits[0]) if commits else 0.0, "sql_fsyncs": float(fsyncs[0]) if fsyncs else 0.0,
+        }  # fmt: skip
         if calls is not None:
             counts["sql_statements"] = float(calls[0] or 0)
         return {**counts, "database_cpu_us": family_cpu_s(server.pid) * 1e6}

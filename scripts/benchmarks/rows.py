@@ -54,9 +54,9 @@ class Bench:
         system.ask(self.servers, "schema")
 
     @contextmanager
-    def counted(self, figures: Counts, jobs: int) -> Iterator[None]:
-        """Add what the servers count meanwhile, per job."""
-        counters = Counters(self.servers)
+    def counted(self, system: System, figures: Counts, jobs: int) -> Iterator[None]:
+        """Add what the servers that the system uses count meanwhile, per job."""
+        counters = Counters(self.servers, system.store or self.servers.database)
         before = counters.read()
         yield
         figures.update(counters.since(before, jobs))
@@ -80,7 +80,7 @@ def create_bulk(bench: Bench, system: System) -> Counts:
 def _created(bench: Bench, system: System, jobs: int, bulk: int) -> Counts:
     bench.fresh(system)
     figures: Counts = {}
-    with bench.counted(figures, jobs):
+    with bench.counted(system, figures, jobs):
         answer = system.ask(bench.servers, "create", jobs, bulk, 0, 0)
     return {"jobs_s": jobs / answer["seconds"], "cpu_us": answer["cpu_s"] / jobs * 1e6, **figures}
 
@@ -95,7 +95,7 @@ def dispatch(bench: Bench, system: System) -> Counts:
 
 def _dispatched(bench: Bench, system: System, jobs: int) -> Counts:
     figures: Counts = {}
-    with bench.counted(figures, jobs):
+    with bench.counted(system, figures, jobs):
         answer = system.ask(bench.servers, "dispatch", jobs)
     return {"jobs_s": jobs / answer["seconds"], "cpu_us": answer["cpu_s"] / jobs * 1e6, **figures}
 
@@ -105,7 +105,7 @@ def work(bench: Bench, system: System) -> Counts:
     jobs = bench.scale.of(system, bench.scale.jobs)
     _queue(bench, system, jobs)
     figures: Counts = {}
-    with bench.counted(figures, jobs):
+    with bench.counted(system, figures, jobs):
         figures.update(_worked(bench, system, jobs, NOOP_SLOTS))
     return figures
 
@@ -164,7 +164,7 @@ def _flow(bench: Bench, system: System, jobs: int, bulk: int) -> Counts:
     figures: Counts = {}
     with _ticks() as ticks, system.worker(bench.servers, ticks, NOOP_SLOTS) as worker, _dispatching(bench, system):
         _warm(bench, system, ticks, worker)
-        with bench.counted(figures, jobs):
+        with bench.counted(system, figures, jobs):
             answer = system.ask(bench.servers, "create", jobs, bulk, 0, 0)
             _wait(ticks, _WARM + jobs, worker)
             if system.role == "engine":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from scripts.benchmarks.programs import Program, call
@@ -13,34 +13,45 @@ from scripts.benchmarks.servers import Servers
 from scripts.benchmarks.ticks import VARIABLE, Ticks
 
 Role = Literal["engine", "yardstick", "peer"]
+Store = Literal["postgresql", "redis"]
 _AIJOBS = "from engine.cli.process import run; run()"
 
 
 @dataclass(frozen=True)
 class System:
-    """One system. ``module`` is run with ``python -m``; its head says which commands it knows."""
+    """One system. ``program`` follows its interpreter; its head says which commands it knows."""
 
     name: str
-    module: str
+    program: Sequence[str]
     role: Role
     #: Jobs per call of its bulk API; 0 = it has none.
     bulk: int = 0
-    #: Distributions that must be installed.
+    #: Where it keeps its jobs when that is not the database under test.
+    store: Store | None = None
+    #: Distributions that must be installed, of Node those packages that it must find.
     needs: Sequence[str] = ()
     #: Slots that one worker process can have.
     max_slots: int = 100_000
     dispatches: bool = False
-    python: str = field(default=sys.executable)
+    interpreter: str = sys.executable
 
     def missing(self) -> str | None:
         """Why it cannot be measured here; None when it can."""
         check = f"import importlib.metadata as m; [m.version(n) for n in {list(self.needs)!r}]"
-        done = subprocess.run([self.python, "-c", check], capture_output=True, text=True, check=False)
-        return None if done.returncode == 0 else f"{self.name}: needs {', '.join(self.needs)}"
+        if self._runs([self.interpreter, "-c", check]):
+            return None
+        return f"{self.name}: needs {', '.join(self.needs)} (pip install 'aijobs[bench]')"
+
+    @staticmethod
+    def _runs(command: Sequence[str]) -> bool:
+        try:
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        except FileNotFoundError:
+            return False
 
     def ask(self, servers: Servers, command: str, *numbers: float, timeout_s: float = 900) -> dict[str, float]:
         """Run a command of its module to the end."""
-        arguments = [self.python, "-m", self.module, command, *map(str, numbers)]
+        arguments = [self.interpreter, *self.program, command, *map(str, numbers)]
         # Dispatch alone fills the queue; beside a worker the mark is what it is.
         raised = {"AIJOBS_DISPATCHER__HIGH_WATER_MARK": "10000000"} if command == "dispatch" else {}
         return call(arguments, servers.environment | raised, timeout_s)
@@ -51,15 +62,25 @@ class System:
 
     def worker(self, servers: Servers, ticks: Ticks, slots: int) -> Program:
         """One worker process with ``slots`` jobs at a time."""
-        command = [self.python, "-m", self.module, "worker", str(min(slots, self.max_slots))]
+        command = [self.interpreter, *self.program, "worker", str(min(slots, self.max_slots))]
         if self.role == "engine":
             command = _aijobs("worker", "ai-background", "--concurrency", str(slots))
         return Program(command, {**servers.environment, VARIABLE: str(ticks.path)})
 
     def dispatcher(self, servers: Servers) -> Program:
         """Its dispatcher process."""
-        command = [self.python, "-m", self.module, "dispatcher"]
+        command = [self.interpreter, *self.program, "dispatcher"]
         return Program(_aijobs("dispatcher") if self.role == "engine" else command, servers.environment)
+
+
+class NodeSystem(System):
+    """One that Node runs; its packages are looked for in ``NODE_PATH``."""
+
+    def missing(self) -> str | None:
+        check = "process.argv.slice(1).forEach(name => require(name))"
+        if self._runs([self.interpreter, "-e", check, *self.needs]):
+            return None
+        return f"{self.name}: needs Node and {', '.join(self.needs)} (npm install; NODE_PATH=…/node_modules)"
 
 
 def _aijobs(*arguments: str) -> list[str]:
@@ -68,18 +89,25 @@ def _aijobs(*arguments: str) -> list[str]:
     ]  # fmt: skip
 
 
-ENGINE = System("aijobs", "scripts.benchmarks.ours", "engine", bulk=100, dispatches=True)
-NAIVE = System("hand-written", "scripts.benchmarks.naive", "yardstick", max_slots=1, dispatches=True)
+ENGINE = System("aijobs", ("-m", "scripts.benchmarks.ours"), "engine", bulk=100, dispatches=True)
+NAIVE = System("hand-written", ("-m", "scripts.benchmarks.naive"), "yardstick", max_slots=1, dispatches=True)
 
 
-def _peer(name: str, *needs: str, bulk: int = 0) -> System:
-    return System(name, f"scripts.benchmarks.peers.{name}_peer", "peer", bulk=bulk, needs=needs)
+def _peer(name: str, store: Store, *needs: str, bulk: int = 0) -> System:
+    program = ("-m", f"scripts.benchmarks.peers.{name}_peer")
+    return System(name, program, "peer", bulk=bulk, store=store, needs=needs)
 
+
+_BULLMQ = NodeSystem(
+    "bullmq", ("scripts/benchmarks/peers/bullmq_peer.cjs",), "peer", bulk=1000, store="redis",
+    needs=("bullmq", "ioredis"), interpreter="node",
+)  # fmt: skip
 
 PEERS = (
-    _peer("celery", "celery", "redis"),
-    _peer("taskiq", "taskiq", "taskiq-redis"),
-    _peer("procrastinate", "procrastinate", bulk=1000),
-    _peer("dbos", "dbos"),
-    _peer("oban", "oban", bulk=1000),
+    _peer("celery", "redis", "celery", "redis"),
+    _peer("taskiq", "redis", "taskiq", "taskiq-redis"),
+    _BULLMQ,
+    _peer("procrastinate", "postgresql", "procrastinate", bulk=1000),
+    _peer("dbos", "postgresql", "dbos"),
+    _peer("oban", "postgresql", "oban", bulk=1000),
 )

@@ -1,4 +1,4 @@
-"""Oban for Python on PostgreSQL; it needs Python 3.12 (``--python oban=…``)."""
+"""Oban for Python on PostgreSQL, on uvloop as its own command; it needs Python 3.12 (``--python oban=…``)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import Any
 
+import uvloop
 from oban import Oban, worker
 from oban.schema import install_sql
 
@@ -32,6 +33,8 @@ _BENCH: Any = Bench
 
 class ObanPeer(Peer):
     """Jobs are inserted in bulk where many are wanted."""
+
+    run = staticmethod(uvloop.run)
 
     async def schema(self) -> None:
         import psycopg

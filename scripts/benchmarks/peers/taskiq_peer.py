@@ -1,4 +1,4 @@
-"""taskiq on a Redis stream, which acknowledges (its list broker loses what a crashed worker held)."""
+"""taskiq on a Redis stream, which acknowledges (its list broker loses what a crashed worker held), with uvloop."""
 
 from __future__ import annotations
 
