@@ -32,6 +32,7 @@ from engine.resources.safety import BlockList, ContentSafety
 from engine.usage.repository import UsageRepository
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork, create_engine_for
+from outbox.base.drivers import share_tls
 from outbox.base.telemetry import Telemetry
 from outbox.events import EventType
 from outbox.repository import OutboxRepository
@@ -170,9 +171,15 @@ class AiJobApp:
     @cached_property
     def database(self) -> sa.Engine:
         """The engine for the settings' database; no connection is opened until it is used."""
-        url = self.settings.database_url
-        _make_folder(url)
-        return create_engine_for(url, idle_transaction_ms=self.settings.idle_transaction_ms)
+        _make_folder(self.settings.database_url)
+        return self.open_database()
+
+    def open_database(self, **pool: Any) -> sa.Engine:
+        """One more engine for the settings' database, with a ``pool`` of its own."""
+        settings = self.settings
+        return share_tls(
+            create_engine_for(settings.database_url, idle_transaction_ms=settings.idle_transaction_ms, **pool)
+        )
 
     @cached_property
     def uow(self) -> UnitOfWork:

@@ -19,6 +19,20 @@ def connect_arguments(url: sa.URL) -> dict[str, Any]:
     return {"conv": _conversions()} if url.drivername.endswith("+pymysql") else {}
 
 
+def share_tls(engine: sa.Engine) -> sa.Engine:
+    """Let all connections of ``engine`` use one TLS context where the driver would make each its own; the engine."""
+    if engine.dialect.driver == "pymysql":
+        sa.event.listen(engine, "do_connect", _connect_pymysql)
+    return engine
+
+
+def _connect_pymysql(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+    # Only here: the driver itself is loaded for those who use it.
+    from outbox.base.preferred_tls import PreferredTls
+
+    return PreferredTls(*arguments, **options)
+
+
 def _conversions() -> dict[Any, Any]:
     """PyMySQL's own, but for instants: it takes them apart with a regular expression, the dearest of all."""
     from pymysql.constants import FIELD_TYPE
