@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -14,8 +14,10 @@ from engine.app import AiJobApp
 from engine.cli.errors import UsageMistake
 from engine.cli.tree import missing_library
 from engine.migrations import standing
-from engine.observe.probe import ProbeServer
 from engine.observe.readiness import Progress, ReadinessCheck
+
+if TYPE_CHECKING:
+    from engine.observe.probe import ProbeServer
 
 _log = logging.getLogger("aijobs.probe")
 
@@ -55,6 +57,9 @@ def probes(
 
 
 def _listening(role: str, what: str, host: str, port: int, **answers: object) -> ProbeServer:
+    # Only here: Python's HTTP server is for daemons that are asked to answer.
+    from engine.observe.probe import ProbeServer
+
     try:
         server = ProbeServer(host=host, port=port, **answers)  # type: ignore[arg-type]
     except OSError as error:

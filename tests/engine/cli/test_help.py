@@ -69,10 +69,11 @@ def test_a_daemon_that_answers_probes_loads_nothing_that_it_will_not_use(databas
         "alembic", "engine.providers.offline", "fakeredis", "fastapi", "jinja2", "lupa", "mako", "openai", "psycopg",
         "pygments", "rich", "rq", "sqlalchemy.dialects.postgresql",
     )  # fmt: skip
-    words = ("worker", "ai-background", "--burst", "--probe-port", "0")
+    words = ("worker", "ai-background", "--burst")
 
     env = {"AIJOBS_DATABASE_URL": database, "AIJOBS_REDIS_URL": redis_url}
-    assert loaded(*words, names=idle, env=env) == []
+    assert loaded(*words, "--probe-port", "0", names=idle, env=env) == []
+    assert loaded(*words, names=["engine.observe.probe", "http.server"], env=env) == []
 
 
 def test_an_upgrade_loads_alembic_and_nothing_that_runs_jobs(folder: Path) -> None:
