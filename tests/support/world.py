@@ -270,7 +270,10 @@ class World:
     def counts(self) -> dict[str, int]:
         """How many rows each table of jobs has."""
         names = ("ai_job", "ai_job_snapshot", "ai_job_output", "ai_job_claim", "ai_job_artifact", "outbox_event")
-        return {name: len(self.rows(name)) for name in names}
+        count = sa.select(sa.func.count())
+        counts = (count.select_from(self.table(name)).scalar_subquery().label(name) for name in names)
+        query = sa.select(*counts)
+        return dict(self.app.uow.read(lambda conn: conn.execute(query).mappings().one()))
 
     # -- the end -----------------------------------------------------------------------------
 
