@@ -26,6 +26,11 @@ _log = logging.getLogger("aijobs.worker")
 #: Longest blocking look at an empty queue, in ms; a stop ends it.
 WAIT_MS = 1_000
 
+#: Jobs that are claimed at once, at first and at least, and how many more each time that slots were left over.
+#: What is claimed together starts together, and calls to a model then end together, all of their slots waiting for
+#: one claim. Few at a time keep them apart; a worker whose slots are free again at once soon takes many.
+FIRST_CLAIM, SMALLEST_CLAIM, MORE = 16, 8, 8
+
 #: Rounds in a row that may fail before a burst gives up; a daemon never does.
 BURST_FAILURES = 5
 #: How often a paused queue is asked for again, in s.
@@ -70,6 +75,7 @@ class Fetcher:
         self.queue = queue
         self.concurrency = concurrency
         self._free = concurrency
+        self._limit = FIRST_CLAIM
         self._transport = transport
         self._preparer = preparer
         self._tickets = tickets
@@ -108,7 +114,7 @@ class Fetcher:
     async def _fetch(self, burst: bool) -> bool:
         """One round; returns whether there was anything, or may have been."""
         loop = asyncio.get_running_loop()
-        wanted = min(self._free, MAX_CLAIM)
+        wanted = min(self._free, self._limit)
         try:
             deliveries, prepared = await loop.run_in_executor(self._thread, self._take, wanted)
         except Exception as error:
@@ -120,9 +126,17 @@ class Fetcher:
         self._free -= len(prepared.claimed)
         for work in prepared.claimed:
             self._start(work)
+        self._adapt(full=len(deliveries) == wanted)
         if self._pauses.was_paused(self.queue.name):
             await self._pause(PAUSED_S)
         return bool(deliveries)
+
+    def _adapt(self, *, full: bool) -> None:
+        """Take more at once while slots are left over, and less again when they are all taken."""
+        if self._free <= 0:
+            self._limit = max(SMALLEST_CLAIM, self._limit // 2)
+        elif full:
+            self._limit = min(MAX_CLAIM, self._limit + MORE)
 
     async def _back_off(self, error: Exception) -> None:
         self._failures += 1
