@@ -128,8 +128,8 @@ def test_worker_with_all_hands_full_is_ready_and_with_a_blocked_event_loop_it_is
 def test_dispatcher_that_is_stuck_in_a_round_is_not_ready(here: World) -> None:
     progress = Progress()
     gate = Gate(here.transport.depth)
+    here.app.__dict__["transport"] = _Deaf(here.transport, gate)
     dispatcher = make_dispatcher(here.app, progress=progress)
-    dispatcher._dispatcher._transport = _Deaf(here.transport, gate)  # type: ignore[assignment]
     dispatcher.start()
     with probing(here, progress) as ready:
         eventually(lambda: ready()[0] == 200)
