@@ -315,7 +315,7 @@ def test_body_that_does_not_come_is_not_waited_for(
     monkeypatch.setattr("engine.http.limits.BODY_S", 0.3)
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token_of('u1')}\r\n"
-        f"{extra}Content-Length: 100\r\n\r\n{{"
+        f"{extra}Connection: close\r\nContent-Length: 100\r\n\r\n{{"
     )
     with socket.create_connection(("127.0.0.1", world.server.port)) as raw:
         raw.settimeout(20)

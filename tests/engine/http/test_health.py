@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from engine.app import AiJobApp
 from engine.observe.readiness import Progress
+from registry.queues import DEFAULT_QUEUES
 from tests.engine.http.conftest import MakeWorld, World, settings_for
 from tests.support.daemons import Daemons
 from tests.support.servers import MariaDbServer, RedisServer
@@ -104,13 +106,19 @@ def test_ends_and_beginnings_without_a_worker_are_counted(own_world: World) -> N
     }
 
 
-def test_wait_of_a_job_is_counted_once_however_often_it_is_started(own_world: World) -> None:
-    job = own_world.create(payload={"fail_times": 1, "error": "provider"})
-    with Daemons(own_world.app):
-        eventually(lambda: own_world.app.jobs.get(job.id).is_final)
-        eventually(lambda: read(own_world)["aijobs_job_run_seconds_count"][()] >= 1)
+def test_wait_of_a_job_is_counted_once_however_often_it_is_started(
+    make_world: MakeWorld, migrated_sqlite: str
+) -> None:
+    queues = tuple(replace(queue, backoff_ms=1) for queue in DEFAULT_QUEUES)
+    settings = settings_for(migrated_sqlite).model_copy(update={"queues": queues})
+    world = make_world(migrated_sqlite, app=AiJobApp(settings=settings))
+    job = world.create(payload={"fail_times": 1, "error": "provider"})
+    with Daemons(world.app):
+        eventually(lambda: world.app.jobs.get(job.id).is_final)
+        eventually(lambda: read(world)["aijobs_job_run_seconds_count"][()] >= 1)
 
-    assert read(own_world)["aijobs_job_wait_seconds_count"][()] == 1
+    assert world.app.jobs.get(job.id).attempt_count == 2
+    assert read(world)["aijobs_job_wait_seconds_count"][()] == 1
 
 
 def test_age_of_what_waits_is_told(own_world: World) -> None:

@@ -125,16 +125,19 @@ class TestRetries:
         assert (job.lifecycle_status, job.attempt_count, job.epoch) == ("succeeded", 1, 4)
         assert calls == [1, 1, 1, 1]
 
-    def test_the_next_attempt_is_told_what_was_wrong(self, world: World) -> None:
+    def test_the_next_attempt_is_told_what_was_wrong(self, make_world: MakeWorld) -> None:
         """X28. In place, and after a park in another worker too; never the output itself."""
+        # Up to a fifth is taken off a wait: the first is below the limit, and the second, twice as long, above it.
+        world = make_world(worker={"park_from_ms": 50})
         told: list[tuple[str, ...]] = []
 
-        @world.app.job("learning", input=Ask, output=Number, max_retries=3, backoff_ms=3_000)
+        @world.app.job("learning", input=Ask, output=Number, max_retries=3, backoff_ms=40)
         async def learning(ctx: JobContext[Ask]) -> dict[str, Any]:
             told.append(ctx.previous_errors)
             return {"number": "my secret diary"} if len(told) < 3 else {"number": 7}
 
         job = run(world, "learning")
+        assert (len(told), job.wait_kind) == (2, "retry")
         for _ in range(3):
             world.advance(30)
             world.dispatch()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -15,6 +17,7 @@ from engine.lifecycle.values import Failure
 from engine.upkeep.inspection import JobInspector
 from outbox.errors import TransportUnavailable
 from outbox.transports.base import WorkerPresence
+from registry.queues import DEFAULT_QUEUES
 from registry.registry import JobDefinitionRegistry
 from tests.support.world import QUEUE, World
 
@@ -185,7 +188,9 @@ def test_the_timeline_tells_the_way_of_a_job_in_order(world: World, inspector: J
     assert all(before.at <= after.at for before, after in itertools.pairwise(moments))
 
 
-def test_the_timeline_tells_failed_attempts_apart(world: World, inspector: JobInspector) -> None:
+def test_the_timeline_tells_failed_attempts_apart(make_world: Callable[..., World]) -> None:
+    world = make_world(queues=[replace(queue, backoff_ms=1) for queue in DEFAULT_QUEUES])
+    inspector = inspector_of(world)
     world.provider.say(ProviderTimeout(), CARDS)
     job = world.create(job_type="flashcard_generation", payload={"text": "Water boils at 100 degrees."})
     world.settle()
