@@ -127,9 +127,9 @@ def test_worker_with_all_hands_full_is_ready_and_with_a_blocked_event_loop_it_is
 @pytest.mark.usefixtures("patience")
 def test_dispatcher_that_is_stuck_in_a_round_is_not_ready(here: World) -> None:
     progress = Progress()
-    gate = Gate(here.transport.depth)
-    here.app.__dict__["transport"] = _Deaf(here.transport, gate)
+    gate = Gate(here.transport.put_many)
     dispatcher = make_dispatcher(here.app, progress=progress)
+    dispatcher._dispatcher._transport = _Deaf(here.transport, gate)  # type: ignore[assignment]
     dispatcher.start()
     with probing(here, progress) as ready:
         eventually(lambda: ready()[0] == 200)
@@ -145,9 +145,9 @@ def test_dispatcher_that_is_stuck_in_a_round_is_not_ready(here: World) -> None:
 class _Deaf:
     """A transport one of whose answers may take for ever."""
 
-    def __init__(self, transport: Any, depth: Any) -> None:
+    def __init__(self, transport: Any, put_many: Any) -> None:
         self._transport = transport
-        self.depth = depth
+        self.put_many = put_many
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
