@@ -46,8 +46,8 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("ci", settings.get_profile("suite"), derandomize=True)
 settings.load_profile("ci" if in_ci() else "suite")
 
-# The certificates of the world take 40 ms to read, which every connection of PyMySQL and every HTTP client does. Nobody
-# here talks to the world, so it is one certificate that is read, in every process; its key was thrown away.
+# The certificates of the world take 40 ms to read, which each raw connection of PyMySQL and each HTTP client does.
+# Nobody here talks to the world, so it is one certificate that is read, in every process; its key was thrown away.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "nobody.pem")
 
 # What a shell runs in the background ignores SIGINT, and so would every program that a test starts and interrupts.
