@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from engine.config import Settings, load_settings
 from engine.defining import HandlerDecorator, In, Out
@@ -32,7 +31,6 @@ from engine.resources.safety import BlockList, ContentSafety
 from engine.usage.repository import UsageRepository
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork, create_engine_for
-from outbox.base.drivers import share_tls
 from outbox.base.telemetry import Telemetry
 from outbox.events import EventType
 from outbox.repository import OutboxRepository
@@ -48,12 +46,14 @@ from registry.job import JobView
 from registry.registry import JobDefinitionRegistry
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from engine.upkeep.inspection import JobInspector
     from engine.upkeep.operations import OutboxOperations
 
 F = TypeVar("F", bound=Callable[..., Any])
-Project = Callable[[Session, JobView, Any], Sequence[ArtifactRef] | None]
-P = TypeVar("P", bound=Project)
+Project: TypeAlias = "Callable[[Session, JobView, Any], Sequence[ArtifactRef] | None]"
+P = TypeVar("P", bound="Project")
 
 
 class AiJobApp:
@@ -171,15 +171,9 @@ class AiJobApp:
     @cached_property
     def database(self) -> sa.Engine:
         """The engine for the settings' database; no connection is opened until it is used."""
-        _make_folder(self.settings.database_url)
-        return self.open_database()
-
-    def open_database(self, **pool: Any) -> sa.Engine:
-        """One more engine for the settings' database, with a ``pool`` of its own."""
-        settings = self.settings
-        return share_tls(
-            create_engine_for(settings.database_url, idle_transaction_ms=settings.idle_transaction_ms, **pool)
-        )
+        url = self.settings.database_url
+        _make_folder(url)
+        return create_engine_for(url, idle_transaction_ms=self.settings.idle_transaction_ms)
 
     @cached_property
     def uow(self) -> UnitOfWork:

@@ -7,11 +7,10 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from outbox.models import OutboxEvent
+from outbox.models import OUTBOX_EVENT
 from outbox.states import EventStatus
 
-_EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
-_C = _EVENT.c
+_C = OUTBOX_EVENT.c
 
 _WAITING = (
     sa.select(_C.queue_name, sa.func.count(), sa.func.min(_C.available_at))

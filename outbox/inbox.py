@@ -15,10 +15,9 @@ import sqlalchemy as sa
 from outbox.base.bulk import RowInsert
 from outbox.base.canonical import identity_digest
 from outbox.base.clock import DatabaseClock, moment, stamp
-from outbox.models import InboxEvent
+from outbox.models import INBOX_EVENT
 
-_EVENT: sa.Table = InboxEvent.__table__  # type: ignore[assignment]
-_C = _EVENT.c
+_C = INBOX_EVENT.c
 
 #: How long an event is told from its repeats, in ms (X47).
 KEEP_MS: Final = 7 * 86_400_000
@@ -27,7 +26,7 @@ PLACE_CHARS: Final = 64
 EVENT_ID_CHARS: Final = 256
 
 _INSERT = RowInsert(
-    _EVENT,
+    INBOX_EVENT,
     [
         "id",
         "project",
@@ -44,14 +43,14 @@ _digest = _C.dedupe_digest == sa.bindparam("row_digest", type_=_C.dedupe_digest.
 _LIVE = sa.select(_C.id, _C.job_id).where(_digest, _C.expires_at > moment("now_us"))
 _HOLDER = sa.select(_C.id).where(_digest).with_for_update()
 _BY_ID = sa.select(_C.id, _C.job_id).where(_C.id == sa.bindparam("row_id", type_=_C.id.type))
-_DROP_EXPIRED = sa.delete(_EVENT).where(_digest, _C.expires_at <= moment("now_us"))
+_DROP_EXPIRED = sa.delete(INBOX_EVENT).where(_digest, _C.expires_at <= moment("now_us"))
 _EXPIRED = (
     sa.select(_C.id)
     .where(_C.expires_at <= moment("now_us"))
     .order_by(_C.expires_at)
     .limit(sa.bindparam("limit"))
 )
-_PURGE = sa.delete(_EVENT).where(_C.id.in_(sa.bindparam("ids", expanding=True, type_=_C.id.type)))
+_PURGE = sa.delete(INBOX_EVENT).where(_C.id.in_(sa.bindparam("ids", expanding=True, type_=_C.id.type)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,65 +2,56 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from uuid import UUID
-
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, UtcDateTime, ascii_text, digest_bytes, exact_text
 
+#: A fact that must leave the database, written in the transaction that made it true.
+OUTBOX_EVENT = sa.Table(
+    "outbox_event",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("event_type", ascii_text(64)),
+    column("aggregate_id", BinaryUuid),
+    column("job_type", ascii_text(64)),
+    column("queue_name", ascii_text(32)),
+    column("subscriber", ascii_text(64)),
+    column("priority", sa.Integer),
+    # max(created, available_at) in ms since 1970 plus priority times the step: the one order (design 8).
+    column("deliver_score", sa.BigInteger),
+    column("delivery_no", sa.Integer),
+    column("traceparent", ascii_text(64), nullable=True),
+    column("dedupe_digest", digest_bytes(), unique=True),
+    column("payload", exact_text(1024)),
+    column("status", ascii_text(16)),
+    column("attempt_count", sa.Integer),
+    column("available_at", UtcDateTime),
+    column("claim_token", BinaryUuid, nullable=True),
+    column("locked_by", exact_text(128), nullable=True),
+    column("locked_at", UtcDateTime, nullable=True),
+    column("created_at", UtcDateTime),
+    column("published_at", UtcDateTime, nullable=True),
+    column("last_error", exact_text(255), nullable=True),
+    # Exactly the claim: equality on two columns, then the order it reads in (X22, OB-11).
+    sa.Index("ix_outbox_event_due", "status", "queue_name", "deliver_score", "id"),
+    sa.Index("ix_outbox_event_aggregate", "aggregate_id"),
+    **MYSQL_TABLE,
+)
 
-class OutboxEvent(Base):
-    """A fact that must leave the database, written in the transaction that made it true."""
-
-    __tablename__ = "outbox_event"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    event_type: Mapped[str] = mapped_column(ascii_text(64))
-    aggregate_id: Mapped[UUID] = mapped_column(BinaryUuid)
-    job_type: Mapped[str] = mapped_column(ascii_text(64))
-    queue_name: Mapped[str] = mapped_column(ascii_text(32))
-    subscriber: Mapped[str] = mapped_column(ascii_text(64))
-    priority: Mapped[int] = mapped_column(sa.Integer)
-    #: max(created, available_at) in ms since 1970 plus priority times the step: the one order (design 8).
-    deliver_score: Mapped[int] = mapped_column(sa.BigInteger)
-    delivery_no: Mapped[int] = mapped_column(sa.Integer)
-    traceparent: Mapped[str | None] = mapped_column(ascii_text(64))
-    dedupe_digest: Mapped[bytes] = mapped_column(digest_bytes(), unique=True)
-    payload: Mapped[str] = mapped_column(exact_text(1024))
-    status: Mapped[str] = mapped_column(ascii_text(16))
-    attempt_count: Mapped[int] = mapped_column(sa.Integer)
-    available_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    claim_token: Mapped[UUID | None] = mapped_column(BinaryUuid)
-    locked_by: Mapped[str | None] = mapped_column(exact_text(128))
-    locked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    published_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_error: Mapped[str | None] = mapped_column(exact_text(255))
-
-    __table_args__ = (
-        # Exactly the claim: equality on two columns, then the order it reads in (X22, OB-11).
-        sa.Index("ix_outbox_event_due", "status", "queue_name", "deliver_score", "id"),
-        sa.Index("ix_outbox_event_aggregate", "aggregate_id"),
-        MYSQL_TABLE,
-    )
-
-
-class InboxEvent(Base):
-    """A foreign event that was received: it makes one job, however often it arrives (ADR-114 D1, EW-4)."""
-
-    __tablename__ = "inbox_event"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    project: Mapped[str] = mapped_column(exact_text(64))
-    channel_type: Mapped[str] = mapped_column(ascii_text(32))
-    channel_instance: Mapped[str] = mapped_column(exact_text(64))
-    provider_event_id: Mapped[str] = mapped_column(exact_text(256))
-    dedupe_digest: Mapped[bytes] = mapped_column(digest_bytes(), unique=True)
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (sa.Index("ix_inbox_event_expires", "expires_at"), MYSQL_TABLE)
+#: A foreign event that was received: it makes one job, however often it arrives (ADR-114 D1, EW-4).
+INBOX_EVENT = sa.Table(
+    "inbox_event",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("project", exact_text(64)),
+    column("channel_type", ascii_text(32)),
+    column("channel_instance", exact_text(64)),
+    column("provider_event_id", exact_text(256)),
+    column("dedupe_digest", digest_bytes(), unique=True),
+    column("job_id", BinaryUuid),
+    column("created_at", UtcDateTime),
+    column("expires_at", UtcDateTime),
+    sa.Index("ix_inbox_event_expires", "expires_at"),
+    **MYSQL_TABLE,
+)

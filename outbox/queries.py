@@ -12,11 +12,10 @@ import sqlalchemy as sa
 
 from outbox.base.clock import DatabaseClock, moment
 from outbox.events import EventType
-from outbox.models import OutboxEvent
+from outbox.models import OUTBOX_EVENT
 from outbox.states import EventStatus
 
-_EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
-_C = _EVENT.c
+_C = OUTBOX_EVENT.c
 
 #: An event in one of these states has not been handed on; of a dead one the operator decides.
 _UNDELIVERED = (EventStatus.PENDING.value, EventStatus.PROCESSING.value, EventStatus.DEAD.value)

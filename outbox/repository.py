@@ -19,20 +19,19 @@ from outbox.base.keyed import Keyed, one_of, words
 from outbox.base.prepared import Prepared
 from outbox.base.unindexed import unindexed
 from outbox.events import ClaimedDelivery, ClaimedEvent, EventType, NewEvent
-from outbox.models import OutboxEvent
+from outbox.models import OUTBOX_EVENT
 from outbox.scores import Score, score_expression
 from outbox.states import EventStatus
 
 #: From the columns of a job's id and a delivery number: whether somebody waits for that delivery.
 Awaited = Callable[[sa.ColumnElement[UUID], sa.ColumnElement[int]], sa.ColumnElement[bool]]
 
-_EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
-_C = _EVENT.c
+_C = OUTBOX_EVENT.c
 #: The state as a condition of changes by key; the index on it belongs to the queries.
 _STATUS = unindexed(_C.status)
 
 _INSERT = RowInsert(
-    _EVENT,
+    OUTBOX_EVENT,
     ["id", "event_type", "aggregate_id", "job_type", "queue_name", "subscriber", "priority", "delivery_no",
      "traceparent", "dedupe_digest", "payload", "status"],
     expressions={
@@ -79,7 +78,7 @@ _DUE = _due(_CLAIMED, _C.event_type.in_(sa.bindparam("event_types", expanding=Tr
 _DUE_DELIVERIES = Prepared(_due(_DELIVERY, _C.event_type == EventType.ENQUEUE))
 
 _TAKE = Keyed(
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(one_of(_C.id), _STATUS == EventStatus.PENDING)
     .values(
         status=EventStatus.PROCESSING.value,
@@ -102,7 +101,7 @@ _HELD = (
 )
 
 _PUBLISH = Keyed(
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(*_HELD)
     .values(
         status=EventStatus.PUBLISHED.value, published_at=stamp("now_us"), claim_token=None, last_error=None
@@ -112,7 +111,7 @@ _PUBLISH = Keyed(
 _FREED: dict[str, Any] = {"claim_token": None, "locked_by": None, "locked_at": None}
 
 _GIVE_BACK = Keyed(
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(*_HELD)
     .values(
         status=EventStatus.PENDING.value, last_error=sa.bindparam("error"),
@@ -121,7 +120,7 @@ _GIVE_BACK = Keyed(
 )  # fmt: skip
 
 _REFUSE = Keyed(
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(*_HELD)
     # In this order: MySQL assigns from left to right, and the state depends on the count before.
     .ordered_values(
@@ -149,13 +148,13 @@ _EXPIRED = (
 )
 
 _RELEASE = Keyed(
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(one_of(_C.id), _STATUS == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
     .values(status=EventStatus.PENDING.value, **_FREED)
 )
 
 _OBSOLETE = Keyed(
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(
         one_of(_C.aggregate_id),
         _C.event_type == sa.bindparam("enqueue"),
@@ -168,11 +167,11 @@ _OBSOLETE = Keyed(
 _DEAD_DELIVERIES = sa.select(_C.id).where(_C.status == EventStatus.DEAD, _C.event_type == EventType.ENQUEUE)
 
 _RETIRE = Keyed(
-    sa.update(_EVENT).where(one_of(_C.id), _STATUS == EventStatus.DEAD).values(status=EventStatus.OBSOLETE.value)
+    sa.update(OUTBOX_EVENT).where(one_of(_C.id), _STATUS == EventStatus.DEAD).values(status=EventStatus.OBSOLETE.value)
 )
 
 _REVIVE = (
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(_C.id == sa.bindparam("event_id", type_=_C.id.type), _C.status == EventStatus.DEAD)
     .values(
         status=EventStatus.PENDING.value, attempt_count=0, available_at=stamp("available_us"), **_FREED
@@ -180,7 +179,7 @@ _REVIVE = (
 )
 
 _DISCARD = (
-    sa.update(_EVENT)
+    sa.update(OUTBOX_EVENT)
     .where(_C.id == sa.bindparam("event_id", type_=_C.id.type), _C.status == EventStatus.DEAD)
     .values(status=EventStatus.DISCARDED.value, last_error=sa.bindparam("reason"))
 )
@@ -199,7 +198,7 @@ _PRUNABLE = (
     .limit(sa.bindparam("limit"))
 )
 
-_PRUNE = Keyed(sa.delete(_EVENT).where(one_of(_C.id), sa.bindparam("status") == _STATUS))
+_PRUNE = Keyed(sa.delete(OUTBOX_EVENT).where(one_of(_C.id), sa.bindparam("status") == _STATUS))
 
 
 class OutboxRepository:

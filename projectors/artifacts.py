@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, UtcDateTime, ascii_text, exact_text
 from projectors.errors import ProjectionResultInvalid
 from projectors.protocol import ArtifactRef
@@ -22,22 +20,18 @@ ID_CHARS = 255
 _ORDINALS = range(-(2**31), 2**31)
 
 
-class AiJobArtifact(Base):
-    """One business row that a job made. The key is the triple; the ordinal only orders (X88)."""
-
-    __tablename__ = "ai_job_artifact"
-
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    artifact_type: Mapped[str] = mapped_column(ascii_text(TYPE_CHARS), primary_key=True)
-    artifact_id: Mapped[str] = mapped_column(exact_text(ID_CHARS), primary_key=True)
-    ordinal: Mapped[int] = mapped_column(sa.Integer)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (MYSQL_TABLE,)
-
-
-_ARTIFACT: sa.Table = AiJobArtifact.__table__  # type: ignore[assignment]
-_C = _ARTIFACT.c
+#: One business row that a job made. The key is the triple; the ordinal only orders (X88).
+AI_JOB_ARTIFACT = sa.Table(
+    "ai_job_artifact",
+    METADATA,
+    column("job_id", BinaryUuid, primary_key=True),
+    column("artifact_type", ascii_text(TYPE_CHARS), primary_key=True),
+    column("artifact_id", exact_text(ID_CHARS), primary_key=True),
+    column("ordinal", sa.Integer),
+    column("created_at", UtcDateTime),
+    **MYSQL_TABLE,
+)
+_C = AI_JOB_ARTIFACT.c
 
 _EXISTING = (
     sa.select(_C.artifact_type, _C.artifact_id, _C.ordinal)
@@ -45,7 +39,7 @@ _EXISTING = (
     .order_by(_C.ordinal, _C.artifact_type, _C.artifact_id)
 )
 _INSERT = RowInsert(
-    _ARTIFACT,
+    AI_JOB_ARTIFACT,
     ["job_id", "artifact_type", "artifact_id", "ordinal"],
     expressions={"created_at": stamp("now_us")},
 )

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 #: Takes what was done, as in "sent COMMIT, which ...", and names in an error who has done it.
 Refuse = Callable[[str], Exception]
@@ -43,6 +45,9 @@ def lent_session(conn: sa.Connection, *, refuse: Refuse) -> Iterator[Session]:
     ``session.commit()`` stays without effect, and closing leaves the transaction open. Whatever does end it
     raises what ``refuse`` makes; the caller must roll back then.
     """
+    # Only here: a process whose jobs write no rows of their own needs no ORM.
+    from sqlalchemy.orm import Session
+
     before = conn.get_transaction()
     with (
         Session(conn, join_transaction_mode="rollback_only", expire_on_commit=False) as session,

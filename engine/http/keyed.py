@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import anyio
 import anyio.to_thread
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +23,9 @@ from engine.idempotency.record import Answer, Claim, kept
 from engine.idempotency.request import KeyedRequest
 from engine.idempotency.store import IdempotencyStore
 from outbox.base.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 #: Where the call stands in the scope of its request.
 KEYED: Final = "aijobs.keyed"
@@ -63,7 +65,7 @@ class KeyedCall:
         Then a client that repeats the request after a crash gets that job, and no second one. Raises
         :class:`~engine.idempotency.errors.IdempotencyClaimLost`; let it pass, so that nothing is committed.
         """
-        conn = session.connection() if isinstance(session, Session) else session
+        conn = session if isinstance(session, sa.Connection) else session.connection()
         self._store.link(conn, self._claim, job_id)
 
     def sending(self) -> None:

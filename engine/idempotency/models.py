@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from uuid import UUID
-
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import (
     BinaryUuid,
     UtcDateTime,
@@ -24,31 +20,31 @@ CALLER_CHARS = 128
 ROUTE_CHARS = 255
 
 
-class IdempotencyRecord(Base):
-    """What is known about one key: who runs it, or what the answer was."""
-
-    __tablename__ = "idempotency_record"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    caller: Mapped[str] = mapped_column(exact_text(CALLER_CHARS))
-    route: Mapped[str] = mapped_column(exact_text(ROUTE_CHARS))
-    idempotency_key: Mapped[str] = mapped_column(exact_text(255))
-    digest: Mapped[bytes] = mapped_column(digest_bytes(), unique=True)
-    fingerprint: Mapped[bytes] = mapped_column(digest_bytes())
-    status: Mapped[str] = mapped_column(ascii_text(16))
-    claim_token: Mapped[UUID | None] = mapped_column(BinaryUuid)
-    #: Renewed while the request runs; a missed one, not an age, makes a request dead (X55).
-    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    #: When something was about to be sent to a provider.
-    sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    job_id: Mapped[UUID | None] = mapped_column(BinaryUuid)
-    answer_status: Mapped[int | None] = mapped_column(sa.Integer)
-    answer_type: Mapped[str | None] = mapped_column(exact_text(255))
-    answer_headers: Mapped[str | None] = mapped_column(long_text())
-    answer_body: Mapped[bytes | None] = mapped_column(long_bytes())
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    completed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    #: Counted from completion; while it runs, from the last renewal (X47).
-    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (sa.Index("ix_idempotency_record_expires", "expires_at"), MYSQL_TABLE)
+#: What is known about one key: who runs it, or what the answer was.
+IDEMPOTENCY_RECORD = sa.Table(
+    "idempotency_record",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("caller", exact_text(CALLER_CHARS)),
+    column("route", exact_text(ROUTE_CHARS)),
+    column("idempotency_key", exact_text(255)),
+    column("digest", digest_bytes(), unique=True),
+    column("fingerprint", digest_bytes()),
+    column("status", ascii_text(16)),
+    column("claim_token", BinaryUuid, nullable=True),
+    # Renewed while the request runs; a missed one, not an age, makes a request dead (X55).
+    column("lease_until", UtcDateTime, nullable=True),
+    # When something was about to be sent to a provider.
+    column("sent_at", UtcDateTime, nullable=True),
+    column("job_id", BinaryUuid, nullable=True),
+    column("answer_status", sa.Integer, nullable=True),
+    column("answer_type", exact_text(255), nullable=True),
+    column("answer_headers", long_text(), nullable=True),
+    column("answer_body", long_bytes(), nullable=True),
+    column("created_at", UtcDateTime),
+    column("completed_at", UtcDateTime, nullable=True),
+    # Counted from completion; while it runs, from the last renewal (X47).
+    column("expires_at", UtcDateTime),
+    sa.Index("ix_idempotency_record_expires", "expires_at"),
+    **MYSQL_TABLE,
+)

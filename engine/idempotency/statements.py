@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from engine.idempotency.models import IdempotencyRecord
+from engine.idempotency.models import IDEMPOTENCY_RECORD
 from engine.idempotency.record import RecordStatus
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import moment, stamp
 
-TABLE: sa.Table = IdempotencyRecord.__table__  # type: ignore[assignment]
-_C = TABLE.c
+_C = IDEMPOTENCY_RECORD.c
 
 _ROW = sa.select(
     _C.id, _C.fingerprint, _C.status, _C.claim_token, _C.job_id, _C.sent_at,
@@ -24,7 +23,7 @@ FIND = _ROW
 FIND_LOCKED = _ROW.with_for_update()
 
 INSERT = RowInsert(
-    TABLE,
+    IDEMPOTENCY_RECORD,
     ["id", "caller", "route", "idempotency_key", "digest", "fingerprint", "status", "claim_token"],
     expressions={
         "lease_until": stamp("lease_us"),
@@ -41,7 +40,7 @@ _HELD = (_C.id == _id, _C.claim_token == _token, _C.status == _RUNNING)
 
 #: Only after the lease was missed, and only from the holder that was looked at (X55).
 TAKE_OVER = (
-    sa.update(TABLE)
+    sa.update(IDEMPOTENCY_RECORD)
     .where(*_HELD, _C.lease_until <= moment("now_us"), _C.expires_at > moment("now_us"))
     .values(
         claim_token=sa.bindparam("new_token", type_=_C.claim_token.type),
@@ -50,22 +49,22 @@ TAKE_OVER = (
     )
 )
 
-DROP_EXPIRED = sa.delete(TABLE).where(_C.id == _id, _C.expires_at <= moment("now_us"))
+DROP_EXPIRED = sa.delete(IDEMPOTENCY_RECORD).where(_C.id == _id, _C.expires_at <= moment("now_us"))
 
 RENEW = (
-    sa.update(TABLE)
+    sa.update(IDEMPOTENCY_RECORD)
     .where(*_HELD)
     .values(lease_until=stamp("lease_us"), expires_at=stamp("expires_us"))
 )
 
 LINK = (
-    sa.update(TABLE).where(*_HELD).values(job_id=sa.bindparam("linked_job", type_=_C.job_id.type))
+    sa.update(IDEMPOTENCY_RECORD).where(*_HELD).values(job_id=sa.bindparam("linked_job", type_=_C.job_id.type))
 )
 
-MARK_SENT = sa.update(TABLE).where(*_HELD).values(sent_at=stamp("now_us"))
+MARK_SENT = sa.update(IDEMPOTENCY_RECORD).where(*_HELD).values(sent_at=stamp("now_us"))
 
 COMPLETE = (
-    sa.update(TABLE)
+    sa.update(IDEMPOTENCY_RECORD)
     .where(*_HELD)
     .values(
         status=RecordStatus.COMPLETED.value,
@@ -80,11 +79,11 @@ COMPLETE = (
 )
 
 #: Nothing was sent and no job was made: the key is as if it had never been used.
-FORGET = sa.delete(TABLE).where(*_HELD, _C.job_id.is_(None), _C.sent_at.is_(None))
+FORGET = sa.delete(IDEMPOTENCY_RECORD).where(*_HELD, _C.job_id.is_(None), _C.sent_at.is_(None))
 #: The same although a job was made, whose end is known and final.
-FORGET_JOB = sa.delete(TABLE).where(*_HELD)
+FORGET_JOB = sa.delete(IDEMPOTENCY_RECORD).where(*_HELD)
 #: Somebody else may go on from here at once.
-HAND_OVER = sa.update(TABLE).where(*_HELD).values(lease_until=stamp("now_us"))
+HAND_OVER = sa.update(IDEMPOTENCY_RECORD).where(*_HELD).values(lease_until=stamp("now_us"))
 
 HELD = sa.select(_C.id, _C.job_id).where(*_HELD)
 STATUS = sa.select(_C.status, _C.claim_token).where(_C.id == _id)
@@ -95,7 +94,7 @@ EXPIRED = (
     .order_by(_C.expires_at)
     .limit(sa.bindparam("limit"))
 )
-PURGE = sa.delete(TABLE).where(
+PURGE = sa.delete(IDEMPOTENCY_RECORD).where(
     _C.id.in_(sa.bindparam("ids", expanding=True, type_=_C.id.type)),
     _C.expires_at <= moment("now_us"),
 )

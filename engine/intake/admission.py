@@ -13,7 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from engine.errors import CreateError, QuotaExceededError, TooManyJobsError
-from engine.intake.models import AdmissionCounter
+from engine.intake.models import ADMISSION_COUNTER
 from engine.lifecycle import views
 from engine.lifecycle.values import NewJob
 from outbox.base.bulk import RowInsert
@@ -22,16 +22,15 @@ from outbox.base.clock import DatabaseClock
 from outbox.base.ids import new_id
 from registry.job import LifecycleStatus
 
-_TABLE: sa.Table = AdmissionCounter.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = ADMISSION_COUNTER.c
 _OPEN = (LifecycleStatus.QUEUED, LifecycleStatus.RUNNING)
 #: The counter that is only a lock: unfinished jobs are counted themselves.
 _OPEN_WINDOW = "open"
 
-_INSERT = RowInsert(_TABLE, ["id", "user_id", "window", "digest", "used"], unless_exists="digest")
+_INSERT = RowInsert(ADMISSION_COUNTER, ["id", "user_id", "window", "digest", "used"], unless_exists="digest")
 _LOCK = sa.select(_C.used).where(_C.digest == sa.bindparam("row_digest", type_=_C.digest.type)).with_for_update()
 _ADD = (
-    sa.update(_TABLE)
+    sa.update(ADMISSION_COUNTER)
     .where(_C.digest == sa.bindparam("row_digest", type_=_C.digest.type))
     .values(used=_C.used + sa.bindparam("more", type_=sa.Integer()))
 )

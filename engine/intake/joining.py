@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session, SessionTransaction, scoped_session
 
 from engine.errors import (
     CallerTransactionLostError,
@@ -22,7 +21,10 @@ from engine.errors import (
 from outbox.base.db import classify, is_prepared
 from outbox.base.later import send_kept
 
-CallerSession = Session | scoped_session[Session] | sa.Connection
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, SessionTransaction, scoped_session
+
+CallerSession: TypeAlias = "Session | scoped_session[Session] | sa.Connection"
 
 _STATE = "aijobs"
 _watched_pools: WeakSet[sa.Pool] = WeakSet()
@@ -37,9 +39,8 @@ def joined(
     Raises :class:`TransactionNotSupportedError` before any statement, and
     :class:`CallerTransactionLostError` after one that the database refused.
     """
-    if isinstance(session, scoped_session):
-        session = session()
-    conn = _connection(session)
+    session = _unscoped(session)
+    conn = session if isinstance(session, sa.Connection) else session.connection()
     try:
         _check(conn)
         yield conn
@@ -53,11 +54,16 @@ def joined(
         _watch(session, conn, after_commit)
 
 
-def _connection(session: CallerSession) -> sa.Connection:
+def _unscoped(session: CallerSession) -> Session | sa.Connection:
     if isinstance(session, sa.Connection):
         return session
+    # Only here: who has a Session has loaded the ORM.
+    from sqlalchemy.orm import Session, scoped_session
+
+    if isinstance(session, scoped_session):
+        session = session()
     if isinstance(session, Session):
-        return session.connection()
+        return session
     raise InvalidCreateFieldError(
         f"session: must be a SQLAlchemy Session or Connection, not {type(session).__name__}; "
         "for an AsyncSession use acreate_job",
@@ -95,8 +101,8 @@ def _is_autocommit(conn: sa.Connection) -> bool:
 # ------------------------------------------------------------------ after the outermost commit
 
 
-def _watch(session: CallerSession, conn: sa.Connection, after_commit: Callable[[], None]) -> None:
-    if isinstance(session, Session):
+def _watch(session: Session | sa.Connection, conn: sa.Connection, after_commit: Callable[[], None]) -> None:
+    if not isinstance(session, sa.Connection):
         _session_state(session).setdefault("hints", {})[after_commit] = None
     else:
         # Its commit event fires before COMMIT is sent, so the hint waits for the return to the pool.
@@ -169,10 +175,10 @@ def _after_end(session: Session, transaction: SessionTransaction) -> None:
 # ------------------------------------------------------------------ a lost transaction
 
 
-def _poison(session: CallerSession) -> None:
-    if isinstance(session, Session):
+def _poison(session: Session | sa.Connection) -> None:
+    if not isinstance(session, sa.Connection):
         _session_state(session)["lost"] = True
-    elif isinstance(session, sa.Connection):
+    else:
         session.info["aijobs_lost"] = True
         if not sa.event.contains(session, "commit", _refuse_commit):
             sa.event.listen(session, "commit", _refuse_commit)

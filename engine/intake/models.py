@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, ascii_text, digest_bytes, exact_text
 
-
-class AdmissionCounter(Base):
-    """How much of a limit one user has used in one window (``open``, a day, a month)."""
-
-    __tablename__ = "admission_counter"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    user_id: Mapped[str] = mapped_column(exact_text(128))
-    window: Mapped[str] = mapped_column(ascii_text(16))
-    digest: Mapped[bytes] = mapped_column(digest_bytes(), unique=True)
-    used: Mapped[int] = mapped_column(sa.Integer)
-
-    __table_args__ = (MYSQL_TABLE,)
+#: How much of a limit one user has used in one window (``open``, a day, a month).
+ADMISSION_COUNTER = sa.Table(
+    "admission_counter",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("user_id", exact_text(128)),
+    column("window", ascii_text(16)),
+    column("digest", digest_bytes(), unique=True),
+    column("used", sa.Integer),
+    **MYSQL_TABLE,
+)

@@ -10,48 +10,41 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
-from outbox.base.db import MYSQL_TABLE, Base
 from outbox.base.ids import new_id
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, UtcDateTime, ascii_text, exact_text, long_text
 
 #: Rows a page holds at most.
 PAGE_LIMIT = 500
 
 
-class AuditLog(Base):
-    """One act of a person or program through an edge; written in the transaction of the act."""
-
-    __tablename__ = "audit_log"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    at: Mapped[datetime] = mapped_column(UtcDateTime)
-    actor: Mapped[str] = mapped_column(exact_text(128))
-    #: Where the act came in: http, cli or console.
-    edge: Mapped[str] = mapped_column(ascii_text(16))
-    verb: Mapped[str] = mapped_column(ascii_text(64))
-    object_type: Mapped[str] = mapped_column(ascii_text(32))
-    object_id: Mapped[str] = mapped_column(exact_text(255))
-    reason: Mapped[str | None] = mapped_column(exact_text(255))
-    #: "done", or the code of the refusal.
-    result: Mapped[str] = mapped_column(ascii_text(64))
-    request_id: Mapped[str | None] = mapped_column(exact_text(64))
-    detail: Mapped[str | None] = mapped_column(long_text())
-
-    __table_args__ = (
-        sa.Index("ix_audit_log_object", "object_type", "object_id", "id"),
-        MYSQL_TABLE,
-    )
-
-
-_TABLE: sa.Table = AuditLog.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+#: One act of a person or program through an edge; written in the transaction of the act.
+AUDIT_LOG = sa.Table(
+    "audit_log",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("at", UtcDateTime),
+    column("actor", exact_text(128)),
+    # Where the act came in: http, cli or console.
+    column("edge", ascii_text(16)),
+    column("verb", ascii_text(64)),
+    column("object_type", ascii_text(32)),
+    column("object_id", exact_text(255)),
+    column("reason", exact_text(255), nullable=True),
+    # "done", or the code of the refusal.
+    column("result", ascii_text(64)),
+    column("request_id", exact_text(64), nullable=True),
+    column("detail", long_text(), nullable=True),
+    sa.Index("ix_audit_log_object", "object_type", "object_id", "id"),
+    **MYSQL_TABLE,
+)
+_C = AUDIT_LOG.c
 
 _INSERT = RowInsert(
-    _TABLE,
+    AUDIT_LOG,
     ["id", "actor", "edge", "verb", "object_type", "object_id", "reason", "result", "request_id",
      "detail"],
     expressions={"at": stamp("now_us")},
@@ -129,7 +122,7 @@ class AuditRepository:
         conditions = [_C[name] == value for name, value in wanted.items() if value is not None]
         if before is not None:
             conditions.append(_C.id < before)
-        query = sa.select(_TABLE).where(*conditions).order_by(_C.id.desc())
+        query = sa.select(AUDIT_LOG).where(*conditions).order_by(_C.id.desc())
         return [_entry(row) for row in conn.execute(query.limit(min(limit, PAGE_LIMIT)))]
 
 

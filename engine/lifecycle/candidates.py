@@ -15,15 +15,13 @@ import sqlalchemy as sa
 
 from engine.lifecycle.claims import Candidate
 from engine.lifecycle.lease import Claim
-from engine.lifecycle.models import AiJob, AiJobSnapshot
+from engine.lifecycle.models import AI_JOB, AI_JOB_SNAPSHOT
 from engine.lifecycle.snapshots import Snapshot
 from outbox.base.clock import DatabaseClock, moment
 from outbox.base.keyed import Keyed, one_of
 from registry.job import JobView, LifecycleStatus
 
-_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
-_SNAPSHOT: sa.Table = AiJobSnapshot.__table__  # type: ignore[assignment]
-_C, _S = _JOB.c, _SNAPSHOT.c
+_C, _S = AI_JOB.c, AI_JOB_SNAPSHOT.c
 
 #: In the order of Candidate's fields.
 _DECIDING = (
@@ -53,11 +51,11 @@ _FIRST_TIME = _FIRST_INPUT + len(_INPUT)
 
 _CANDIDATES = Keyed(
     sa.select(*_DECIDING, *_KEPT, *_INPUT, *_TIMES)
-    .select_from(_JOB.outerjoin(_SNAPSHOT, _S.job_id == _C.id))
+    .select_from(AI_JOB.outerjoin(AI_JOB_SNAPSHOT, _S.job_id == _C.id))
     .where(one_of(_C.id))
     # Two claimers of one batch lock in the same order; a row that somebody else holds up costs the rest nothing.
     .order_by(_C.id)
-    .with_for_update(of=_JOB, skip_locked=True)
+    .with_for_update(of=AI_JOB, skip_locked=True)
 )
 
 

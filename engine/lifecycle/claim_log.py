@@ -10,23 +10,22 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from engine.lifecycle.lease import Claim, Lease, by_epoch
-from engine.lifecycle.models import AiJobClaim
+from engine.lifecycle.models import AI_JOB_CLAIM
 from engine.lifecycle.values import Failure
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
 from outbox.base.keyed import Keyed, pair_of
 
-_TABLE: sa.Table = AiJobClaim.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = AI_JOB_CLAIM.c
 
 _INSERT = RowInsert(
-    _TABLE,
+    AI_JOB_CLAIM,
     ["job_id", "epoch", "attempt_no", "start_reason", "worker"],
     expressions={"started_at": stamp("now_us")},
 )
 
 _END = Keyed(
-    sa.update(_TABLE)
+    sa.update(AI_JOB_CLAIM)
     .where(pair_of(_C.job_id, _C.epoch))
     .values(ended_at=stamp("now_us"), error_code=sa.bindparam("code"), errors=sa.bindparam("told"))
 )

@@ -9,13 +9,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from engine.lifecycle.models import AiJob
+from engine.lifecycle.models import AI_JOB
 from outbox import queries
 from outbox.figures import Waiting
 from registry.job import LifecycleStatus, WaitKind
 
-_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
-_C = _JOB.c
+_C = AI_JOB.c
 
 _OPEN = (
     sa.select(

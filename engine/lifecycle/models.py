@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from uuid import UUID
-
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import (
     BinaryUuid,
     UtcDateTime,
@@ -19,142 +15,130 @@ from outbox.base.types import (
     long_text,
 )
 
+#: One durable unit of work. Only ``AiJobLifecycleRepository`` writes this table.
+AI_JOB = sa.Table(
+    "ai_job",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("user_id", exact_text(128)),
+    column("job_type", ascii_text(64)),
+    column("target_type", exact_text(64)),
+    column("target_id", exact_text(255)),
+    # The caller's text, for people; identity is the digest beside it (CI-3).
+    column("idempotency_key", exact_text(255), nullable=True),
+    column("idempotency_digest", digest_bytes(), nullable=True, unique=True),
+    column("request_fingerprint", digest_bytes()),
 
-class AiJob(Base):
-    """One durable unit of work. Only ``AiJobLifecycleRepository`` writes this table."""
+    column("lifecycle_status", ascii_text(16)),
+    # The legacy shadow (ADR-003 1.5), written with every change of the line above.
+    column("status", ascii_text(16)),
+    column("wait_kind", ascii_text(16), nullable=True),
+    column("outcome", ascii_text(16), nullable=True),
 
-    __tablename__ = "ai_job"
+    column("queue_name", ascii_text(32)),
+    column("priority", sa.Integer),
+    column("progress", sa.Integer),
+    column("progress_note", exact_text(255), nullable=True),
 
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    user_id: Mapped[str] = mapped_column(exact_text(128))
-    job_type: Mapped[str] = mapped_column(ascii_text(64))
-    target_type: Mapped[str] = mapped_column(exact_text(64))
-    target_id: Mapped[str] = mapped_column(exact_text(255))
-    #: The caller's text, for people; identity is the digest beside it (CI-3).
-    idempotency_key: Mapped[str | None] = mapped_column(exact_text(255))
-    idempotency_digest: Mapped[bytes | None] = mapped_column(digest_bytes(), unique=True)
-    request_fingerprint: Mapped[bytes] = mapped_column(digest_bytes())
+    column("attempt_count", sa.Integer),
+    column("max_attempts", sa.Integer),
+    # Why the next claim will start: decides whether it counts as an attempt (design 6).
+    column("start_reason", ascii_text(16)),
+    # Raised by every claim; the fence of every later write.
+    column("epoch", sa.Integer),
+    column("delivery_no", sa.Integer),
+    column("locked_by", exact_text(128), nullable=True),
+    column("locked_at", UtcDateTime, nullable=True),
+    column("lock_until", UtcDateTime, nullable=True),
+    column("heartbeat_at", UtcDateTime, nullable=True),
+    # When upkeep should look at this job again; a hint, never a condition of a move (ADR-0002).
+    column("upkeep_at", UtcDateTime, nullable=True),
+    column("cancel_requested_at", UtcDateTime, nullable=True),
+    column("available_at", UtcDateTime),
 
-    lifecycle_status: Mapped[str] = mapped_column(ascii_text(16))
-    #: The legacy shadow (ADR-003 1.5), written with every change of the line above.
-    status: Mapped[str] = mapped_column(ascii_text(16))
-    wait_kind: Mapped[str | None] = mapped_column(ascii_text(16))
-    outcome: Mapped[str | None] = mapped_column(ascii_text(16))
+    column("credential_mode", ascii_text(32)),
+    column("credential_id", exact_text(64), nullable=True),
+    column("prompt_version", exact_text(32), nullable=True),
+    column("schema_version", exact_text(32)),
+    column("output_schema_version", exact_text(32)),
+    column("error_code", ascii_text(64), nullable=True),
+    column("public_error_message", exact_text(500), nullable=True),
+    column("internal_error_message", long_text(), nullable=True),
+    column("retry_of_job_id", BinaryUuid, nullable=True),
+    column("traceparent", ascii_text(64), nullable=True),
+    column("created_at", UtcDateTime),
+    column("started_at", UtcDateTime, nullable=True),
+    column("finished_at", UtcDateTime, nullable=True),
+    sa.Index("ix_ai_job_upkeep", "upkeep_at"),
+    sa.Index("ix_ai_job_user", "user_id", "id"),
+    **MYSQL_TABLE,
+)
 
-    queue_name: Mapped[str] = mapped_column(ascii_text(32))
-    priority: Mapped[int] = mapped_column(sa.Integer)
-    progress: Mapped[int] = mapped_column(sa.Integer)
-    progress_note: Mapped[str | None] = mapped_column(exact_text(255))
+#: The frozen, validated input of a job; purged only after the job has ended (X86).
+AI_JOB_SNAPSHOT = sa.Table(
+    "ai_job_snapshot",
+    METADATA,
+    column("job_id", BinaryUuid, primary_key=True),
+    column("content", long_bytes(), nullable=True),
+    column("content_hash", digest_bytes()),
+    column("schema_version", exact_text(32)),
+    column("redaction_version", exact_text(32)),
+    column("created_at", UtcDateTime),
+    column("expires_at", UtcDateTime),
+    sa.Index("ix_ai_job_snapshot_expires", "expires_at"),
+    **MYSQL_TABLE,
+)
 
-    attempt_count: Mapped[int] = mapped_column(sa.Integer)
-    max_attempts: Mapped[int] = mapped_column(sa.Integer)
-    #: Why the next claim will start: decides whether it counts as an attempt (design 6).
-    start_reason: Mapped[str] = mapped_column(ascii_text(16))
-    #: Raised by every claim; the fence of every later write.
-    epoch: Mapped[int] = mapped_column(sa.Integer)
-    delivery_no: Mapped[int] = mapped_column(sa.Integer)
-    locked_by: Mapped[str | None] = mapped_column(exact_text(128))
-    locked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    lock_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    heartbeat_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    #: When upkeep should look at this job again; a hint, never a condition of a move (ADR-0002).
-    upkeep_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    cancel_requested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    available_at: Mapped[datetime] = mapped_column(UtcDateTime)
+#: The canonical output bytes after redaction, written in the final transaction.
+AI_JOB_OUTPUT = sa.Table(
+    "ai_job_output",
+    METADATA,
+    column("job_id", BinaryUuid, primary_key=True),
+    column("content", long_bytes(), nullable=True),
+    column("output_hash", digest_bytes()),
+    column("schema_version", exact_text(32)),
+    column("redaction_version", exact_text(32)),
+    column("created_at", UtcDateTime),
+    column("expires_at", UtcDateTime),
+    sa.Index("ix_ai_job_output_expires", "expires_at"),
+    **MYSQL_TABLE,
+)
 
-    credential_mode: Mapped[str] = mapped_column(ascii_text(32))
-    credential_id: Mapped[str | None] = mapped_column(exact_text(64))
-    prompt_version: Mapped[str | None] = mapped_column(exact_text(32))
-    schema_version: Mapped[str] = mapped_column(exact_text(32))
-    output_schema_version: Mapped[str] = mapped_column(exact_text(32))
-    error_code: Mapped[str | None] = mapped_column(ascii_text(64))
-    public_error_message: Mapped[str | None] = mapped_column(exact_text(500))
-    internal_error_message: Mapped[str | None] = mapped_column(long_text())
-    retry_of_job_id: Mapped[UUID | None] = mapped_column(BinaryUuid)
-    traceparent: Mapped[str | None] = mapped_column(ascii_text(64))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+#: One row per claim: what each start of a job was for, where it ran and how it ended.
+AI_JOB_CLAIM = sa.Table(
+    "ai_job_claim",
+    METADATA,
+    column("job_id", BinaryUuid, primary_key=True),
+    column("epoch", sa.Integer, primary_key=True, autoincrement=False),
+    column("attempt_no", sa.Integer),
+    column("start_reason", ascii_text(16)),
+    column("worker", exact_text(128)),
+    column("started_at", UtcDateTime),
+    column("ended_at", UtcDateTime, nullable=True),
+    column("error_code", ascii_text(64), nullable=True),
+    # What the next attempt's prompt may be told (validation errors), as a JSON list; no output (X28).
+    column("errors", long_text(), nullable=True),
+    **MYSQL_TABLE,
+)
 
-    __table_args__ = (
-        sa.Index("ix_ai_job_upkeep", "upkeep_at"),
-        sa.Index("ix_ai_job_user", "user_id", "id"),
-        MYSQL_TABLE,
-    )
-
-
-class AiJobSnapshot(Base):
-    """The frozen, validated input of a job; purged only after the job has ended (X86)."""
-
-    __tablename__ = "ai_job_snapshot"
-
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    content: Mapped[bytes | None] = mapped_column(long_bytes())
-    content_hash: Mapped[bytes] = mapped_column(digest_bytes())
-    schema_version: Mapped[str] = mapped_column(exact_text(32))
-    redaction_version: Mapped[str] = mapped_column(exact_text(32))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (sa.Index("ix_ai_job_snapshot_expires", "expires_at"), MYSQL_TABLE)
-
-
-class AiJobOutput(Base):
-    """The canonical output bytes after redaction, written in the final transaction."""
-
-    __tablename__ = "ai_job_output"
-
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    content: Mapped[bytes | None] = mapped_column(long_bytes())
-    output_hash: Mapped[bytes] = mapped_column(digest_bytes())
-    schema_version: Mapped[str] = mapped_column(exact_text(32))
-    redaction_version: Mapped[str] = mapped_column(exact_text(32))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (sa.Index("ix_ai_job_output_expires", "expires_at"), MYSQL_TABLE)
-
-
-class AiJobClaim(Base):
-    """One row per claim: what each start of a job was for, where it ran and how it ended."""
-
-    __tablename__ = "ai_job_claim"
-
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    epoch: Mapped[int] = mapped_column(sa.Integer, primary_key=True, autoincrement=False)
-    attempt_no: Mapped[int] = mapped_column(sa.Integer)
-    start_reason: Mapped[str] = mapped_column(ascii_text(16))
-    worker: Mapped[str] = mapped_column(exact_text(128))
-    started_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    error_code: Mapped[str | None] = mapped_column(ascii_text(64))
-    #: What the next attempt's prompt may be told (validation errors), as a JSON list; no output (X28).
-    errors: Mapped[str | None] = mapped_column(long_text())
-
-    __table_args__ = (MYSQL_TABLE,)
-
-
-class CommitReceiptRow(Base):
-    """One commit that a handler made itself: its operation, once for each job, and a hash of its content."""
-
-    __tablename__ = "commit_receipt"
-
-    #: Chosen before the commit, so that it is found when the answer to COMMIT was lost.
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid)
-    operation: Mapped[str] = mapped_column(ascii_text(64))
-    #: Counts the commits of the job, from 1.
-    version: Mapped[int] = mapped_column(sa.Integer)
-    #: SHA-256 over the payload's canonical bytes; the payload itself is not stored.
-    payload_hash: Mapped[bytes] = mapped_column(digest_bytes())
-    epoch: Mapped[int] = mapped_column(sa.Integer)
-    attempt_no: Mapped[int] = mapped_column(sa.Integer)
-    #: What the change returned, as canonical JSON.
-    result: Mapped[bytes] = mapped_column(long_bytes())
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (
-        # Also the index by job: it begins with it.
-        sa.UniqueConstraint("job_id", "operation"),
-        MYSQL_TABLE,
-    )
+#: One commit that a handler made itself: its operation, once for each job, and a hash of its content.
+COMMIT_RECEIPT = sa.Table(
+    "commit_receipt",
+    METADATA,
+    # Chosen before the commit, so that it is found when the answer to COMMIT was lost.
+    column("id", BinaryUuid, primary_key=True),
+    column("job_id", BinaryUuid),
+    column("operation", ascii_text(64)),
+    # Counts the commits of the job, from 1.
+    column("version", sa.Integer),
+    # SHA-256 over the payload's canonical bytes; the payload itself is not stored.
+    column("payload_hash", digest_bytes()),
+    column("epoch", sa.Integer),
+    column("attempt_no", sa.Integer),
+    # What the change returned, as canonical JSON.
+    column("result", long_bytes()),
+    column("created_at", UtcDateTime),
+    # Also the index by job: it begins with it.
+    sa.UniqueConstraint("job_id", "operation"),
+    **MYSQL_TABLE,
+)

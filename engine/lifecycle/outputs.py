@@ -8,16 +8,15 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from engine.lifecycle.models import AiJobOutput
+from engine.lifecycle.models import AI_JOB_OUTPUT
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, moment, stamp
 
-_TABLE: sa.Table = AiJobOutput.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = AI_JOB_OUTPUT.c
 _DAY_MS = 86_400_000
 
 _INSERT = RowInsert(
-    _TABLE,
+    AI_JOB_OUTPUT,
     ["job_id", "content", "output_hash", "schema_version", "redaction_version"],
     expressions={"created_at": stamp("now_us"), "expires_at": stamp("expires_us")},
     bulky="content",
@@ -29,7 +28,7 @@ _EXPIRED = (
     .where(_C.expires_at < moment("now_us"), _C.content.is_not(None))
     .limit(sa.bindparam("limit"))
 )
-_PURGE = sa.update(_TABLE).where(_C.job_id.in_(_ids), _C.content.is_not(None)).values(content=None)
+_PURGE = sa.update(AI_JOB_OUTPUT).where(_C.job_id.in_(_ids), _C.content.is_not(None)).values(content=None)
 
 
 @dataclass(frozen=True, slots=True)

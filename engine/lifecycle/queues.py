@@ -10,34 +10,28 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, moment, stamp
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import UtcDateTime, ascii_text, exact_text
 
-
-class QueueControl(Base):
-    """One row per paused queue; no row means that it is open."""
-
-    __tablename__ = "queue_control"
-
-    name: Mapped[str] = mapped_column(ascii_text(32), primary_key=True)
-    paused_by: Mapped[str] = mapped_column(exact_text(128))
-    reason: Mapped[str] = mapped_column(exact_text(255))
-    paused_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    paused_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-    __table_args__ = (MYSQL_TABLE,)
-
-
-_TABLE: sa.Table = QueueControl.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+#: One row per paused queue; no row means that it is open.
+QUEUE_CONTROL = sa.Table(
+    "queue_control",
+    METADATA,
+    column("name", ascii_text(32), primary_key=True),
+    column("paused_by", exact_text(128)),
+    column("reason", exact_text(255)),
+    column("paused_at", UtcDateTime),
+    column("paused_until", UtcDateTime, nullable=True),
+    **MYSQL_TABLE,
+)
+_C = QUEUE_CONTROL.c
 
 
 _INSERT = RowInsert(
-    _TABLE,
+    QUEUE_CONTROL,
     ["name", "paused_by", "reason"],
     expressions={"paused_at": stamp("now_us")},
     unless_exists="name",
@@ -46,7 +40,7 @@ _until = sa.case(
     (sa.bindparam("open_end", type_=sa.Integer()) == 1, sa.null()), else_=stamp("until_us")
 )
 _UPDATE = (
-    sa.update(_TABLE)
+    sa.update(QUEUE_CONTROL)
     .where(_C.name == sa.bindparam("queue"))
     .values(
         paused_by=sa.bindparam("by"),
@@ -55,8 +49,8 @@ _UPDATE = (
         paused_until=_until,
     )
 )
-_RESUME = sa.delete(_TABLE).where(_C.name == sa.bindparam("queue"))
-_PAUSED = sa.select(_TABLE).where(
+_RESUME = sa.delete(QUEUE_CONTROL).where(_C.name == sa.bindparam("queue"))
+_PAUSED = sa.select(QUEUE_CONTROL).where(
     sa.or_(_C.paused_until.is_(None), _C.paused_until > moment("now_us"))
 )
 

@@ -11,15 +11,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from engine.lifecycle.models import CommitReceiptRow
+from engine.lifecycle.models import COMMIT_RECEIPT
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
 
-_TABLE: sa.Table = CommitReceiptRow.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = COMMIT_RECEIPT.c
 
 _INSERT = RowInsert(
-    _TABLE,
+    COMMIT_RECEIPT,
     ["id", "job_id", "operation", "version", "payload_hash", "epoch", "attempt_no", "result"],
     expressions={"created_at": stamp("now_us")},
     bulky="result",
@@ -28,7 +27,7 @@ _of_job = _C.job_id == sa.bindparam("of_job", type_=_C.job_id.type)
 _FIND = sa.select(
     _C.id, _C.job_id, _C.operation, _C.version, _C.payload_hash, _C.epoch, _C.attempt_no, _C.result
 ).where(_of_job, _C.operation == sa.bindparam("named"))
-_VERSION = sa.select(sa.func.count()).select_from(_TABLE).where(_of_job)
+_VERSION = sa.select(sa.func.count()).select_from(COMMIT_RECEIPT).where(_of_job)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,16 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from engine.lifecycle.models import AiJob, AiJobSnapshot
+from engine.lifecycle.models import AI_JOB, AI_JOB_SNAPSHOT
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, moment, shifted, stamp
 from registry.job import FINAL_STATUSES
 
-_TABLE: sa.Table = AiJobSnapshot.__table__  # type: ignore[assignment]
-_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = AI_JOB_SNAPSHOT.c
 _DAY_MS = 86_400_000
 
 _INSERT = RowInsert(
-    _TABLE,
+    AI_JOB_SNAPSHOT,
     ["job_id", "content", "content_hash", "schema_version", "redaction_version"],
     expressions={"created_at": stamp("now_us"), "expires_at": stamp("expires_us")},
     bulky="content",
@@ -34,19 +32,19 @@ _LOAD = sa.select(
 
 _EXPIRED = (
     sa.select(_C.job_id)
-    .join(_JOB, _JOB.c.id == _C.job_id)
+    .join(AI_JOB, AI_JOB.c.id == _C.job_id)
     .where(
         # The first condition bounds the walk by its index. Days are counted from the end of the job: until then
         # nobody could have retried it.
         _C.expires_at < moment("now_us"),
-        shifted(_C.expires_at, since=_C.created_at, until=_JOB.c.finished_at) < moment("now_us"),
+        shifted(_C.expires_at, since=_C.created_at, until=AI_JOB.c.finished_at) < moment("now_us"),
         _C.content.is_not(None),
-        _JOB.c.lifecycle_status.in_([status.value for status in FINAL_STATUSES]),
+        AI_JOB.c.lifecycle_status.in_([status.value for status in FINAL_STATUSES]),
     )
     .limit(sa.bindparam("limit"))
 )
 
-_PURGE = sa.update(_TABLE).where(_C.job_id.in_(_ids), _C.content.is_not(None)).values(content=None)
+_PURGE = sa.update(AI_JOB_SNAPSHOT).where(_C.job_id.in_(_ids), _C.content.is_not(None)).values(content=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engine.lifecycle.births import Birth
-from engine.lifecycle.models import AiJob
+from engine.lifecycle.models import AI_JOB
 from engine.lifecycle.states import LEGACY, LEGACY_CANCEL_REQUESTED, OUTCOMES, TIMED_WAITS
 from engine.lifecycle.values import BIRTH, NewJob
 from outbox.base.bulk import RowInsert
@@ -20,8 +20,7 @@ from outbox.base.keyed import Keyed, one_of, pair_of, words
 from outbox.base.unindexed import unindexed
 from registry.job import LifecycleStatus, StartReason
 
-_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
-_C = _JOB.c
+_C = AI_JOB.c
 
 _RUNNING = LifecycleStatus.RUNNING.value
 _QUEUED = LifecycleStatus.QUEUED.value
@@ -79,7 +78,7 @@ _LEASE_ENDED = sa.and_(_C.lock_until.is_not(None), _C.lock_until <= moment("now_
 # ------------------------------------------------------------------ creating
 
 INSERT_JOB = RowInsert(
-    _JOB,
+    AI_JOB,
     [name for name in NewJob.__dataclass_fields__ if name != "available_at"],
     expressions={
         "available_at": sa.func.coalesce(
@@ -102,10 +101,10 @@ HOLDERS = _BIRTH.where(
 
 HOLDERS_LOCKED = HOLDERS.with_for_update()
 
-WITHDRAW = sa.delete(_JOB).where(_C.id.in_(_ids), _C.lifecycle_status == _QUEUED, _C.epoch == 0)
+WITHDRAW = sa.delete(AI_JOB).where(_C.id.in_(_ids), _C.lifecycle_status == _QUEUED, _C.epoch == 0)
 
 GIVE_UP_KEY = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(_C.id == _job_id, _C.lifecycle_status == LifecycleStatus.FAILED.value)
     .values(idempotency_digest=None)
 )
@@ -127,7 +126,7 @@ _lease_ends = sa.bindparam("lease_ends", type_=_C.lock_until.type)
 
 #: Its times are those of the look at the rows, which the claimer goes by.
 TAKE = Keyed(
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(
         pair_of(_C.id, _C.epoch),
         # A claimer that stood still since then gets no lease that is over.
@@ -159,7 +158,7 @@ HELD = Keyed(sa.select(_C.id, _C.epoch).where(*_BY_LEASES, _C.locked_by == sa.bi
 ATTEMPTS = sa.select(_C.attempt_count).where(_C.id == _job_id)
 
 RETRY_IN_PLACE = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASE, _C.cancel_requested_at.is_(None), _C.attempt_count < _C.max_attempts)
     .values(**_UNDER_LEASE, attempt_count=_C.attempt_count + 1, progress=0)
 )
@@ -167,7 +166,7 @@ RETRY_IN_PLACE = (
 EPOCH = sa.select(_C.epoch, _C.attempt_count).where(_C.id == _job_id).with_for_update()
 
 CLAIM_DOOMED = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(
         _C.id == _job_id,
         _C.lifecycle_status.in_(_OPEN),
@@ -182,7 +181,7 @@ CLAIM_DOOMED = (
 # ------------------------------------------------------------------ while it runs
 
 HEARTBEAT = Keyed(
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASES)
     .values(lock_until=stamp("lease_us"), upkeep_at=stamp("lease_us"), heartbeat_at=stamp("now_us"))
 )
@@ -194,13 +193,13 @@ ALIVE = Keyed(_ALIVE)
 ALIVE_LOCKED = Keyed(_ALIVE.with_for_update())
 
 PROGRESS = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASE, _C.progress <= sa.bindparam("percent", type_=sa.Integer()))
     .values(progress=sa.bindparam("percent", type_=sa.Integer()), progress_note=sa.bindparam("note"))
 )
 
 PARK = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     # Parked for an attempt that it has not got, a job would be brought back and refused for ever.
     .where(
         *_BY_LEASE,
@@ -214,7 +213,7 @@ PARK = (
 )  # fmt: skip
 
 RELEASE = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASE)
     .values(
         **_UNHELD, start_reason=StartReason.RESUME.value, upkeep_at=stamp("look_us"),
@@ -227,25 +226,25 @@ DELIVERY_NO = sa.select(_C.delivery_no).where(_C.id == _job_id)
 # ------------------------------------------------------------------ ending
 
 SUCCEED = Keyed(
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASES, _C.cancel_requested_at.is_(None))
     .values(**_ends_as(LifecycleStatus.SUCCEEDED), progress=100)
 )
 
 FAIL = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASE, _C.cancel_requested_at.is_(None))
     .values(_ends_as(LifecycleStatus.FAILED) | _FAILURE)
 )
 
 CANCEL_RUNNING = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASE, _C.cancel_requested_at.is_not(None))
     .values(**_ends_as(LifecycleStatus.CANCELLED))
 )
 
 CANCEL_IDLE = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(_C.id == _job_id, _C.lifecycle_status.in_(_OPEN), _C.lock_until.is_(None))
     .values(
         **_ends_as(LifecycleStatus.CANCELLED),
@@ -255,7 +254,7 @@ CANCEL_IDLE = (
 )
 
 ASK_CANCEL = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(_C.id == _job_id, _C.lifecycle_status == _RUNNING, _C.lock_until.is_not(None))
     .values(
         cancel_requested_at=sa.func.coalesce(_C.cancel_requested_at, stamp("now_us")),
@@ -268,7 +267,7 @@ ASK_CANCEL = (
 UNLOCKED = sa.select(_C.id).where(_C.id.in_(_ids)).with_for_update(skip_locked=True)
 
 TAKE_OVER = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(*_BY_LEASE, _LEASE_ENDED, _C.cancel_requested_at.is_(None))
     .values(
         **_UNHELD, epoch=_C.epoch + 1, start_reason=StartReason.CRASH.value, upkeep_at=stamp("look_us"),
@@ -277,7 +276,7 @@ TAKE_OVER = (
 )  # fmt: skip
 
 END_ABANDONED = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(
         *_BY_LEASE,
         _LEASE_ENDED,
@@ -292,7 +291,7 @@ END_ABANDONED = (
 )  # fmt: skip
 
 REDELIVER = (
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(
         _C.id == _job_id,
         _C.delivery_no == sa.bindparam("old_delivery", type_=sa.Integer()),
@@ -303,13 +302,13 @@ REDELIVER = (
 )
 
 DELIVERED = Keyed(
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(one_of(_C.id), _C.lifecycle_status == _QUEUED, _C.lock_until.is_(None))
     .values(upkeep_at=stamp("look_us"))
 )
 
 LOOK_LATER = Keyed(
-    sa.update(_JOB)
+    sa.update(AI_JOB)
     .where(
         one_of(_C.id),
         _C.lifecycle_status.in_(_OPEN),

@@ -11,21 +11,18 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from engine.lifecycle.figures import few_open_ids
-from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput
+from engine.lifecycle.models import AI_JOB, AI_JOB_CLAIM, AI_JOB_OUTPUT
 from outbox.base.clock import DatabaseClock, moment
 from registry.job import JobView, LifecycleStatus, Outcome, WaitKind
 
-_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
-_OUTPUT: sa.Table = AiJobOutput.__table__  # type: ignore[assignment]
-_CLAIM: sa.Table = AiJobClaim.__table__  # type: ignore[assignment]
-_C = _JOB.c
+_C = AI_JOB.c
 
 #: Rows a list returns at most.
 PAGE_LIMIT = 500
 
 _VIEW = sa.select(
-    *(_C[name] for name in JobView.__dataclass_fields__ if name != "output_hash"), _OUTPUT.c.output_hash
-).select_from(_JOB.outerjoin(_OUTPUT, _OUTPUT.c.job_id == _C.id))
+    *(_C[name] for name in JobView.__dataclass_fields__ if name != "output_hash"), AI_JOB_OUTPUT.c.output_hash
+).select_from(AI_JOB.outerjoin(AI_JOB_OUTPUT, AI_JOB_OUTPUT.c.job_id == _C.id))
 
 _ids = sa.bindparam("ids", expanding=True, type_=_C.id.type)
 _BY_IDS = _VIEW.where(_C.id.in_(_ids))
@@ -44,7 +41,9 @@ _DUE = (
 )  # fmt: skip
 
 _CLAIMS = (
-    sa.select(_CLAIM).where(_CLAIM.c.job_id == sa.bindparam("job_id", type_=_C.id.type)).order_by(_CLAIM.c.epoch)
+    sa.select(AI_JOB_CLAIM)
+    .where(AI_JOB_CLAIM.c.job_id == sa.bindparam("job_id", type_=_C.id.type))
+    .order_by(AI_JOB_CLAIM.c.epoch)
 )
 
 
@@ -104,7 +103,7 @@ def load(conn: sa.Connection, job_ids: Sequence[UUID], *, locking: bool = False)
     """The jobs of ``job_ids`` that exist; ``locking`` sees commits that a caller's snapshot would hide."""
     if not job_ids:
         return {}
-    query = _BY_IDS.with_for_update(of=_JOB) if locking else _BY_IDS
+    query = _BY_IDS.with_for_update(of=AI_JOB) if locking else _BY_IDS
     return {row.id: _view(row) for row in conn.execute(query, {"ids": list(job_ids)})}
 
 

@@ -14,7 +14,7 @@ Our revision stands in a table of its own, `aijobs_alembic_version`, so that a h
 tables and its Alembic in the same database: neither sees the other's tables.
 
 How a migration is made
-    1. Change the model, and add its table to `scope.MODELS` when it is new.
+    1. Change the table in `models`, and add it to `scope.MODELS` when it is new.
     2. Write `versions/NNNN_what_it_does.py` by hand, with `down_revision` the number before it. Take types from
        `columns` and never from the models, which move on. What MySQL does in several statements must bear being
        run again from its start, because there a killed migration stays half done; `steps` does.

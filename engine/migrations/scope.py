@@ -5,45 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engine.idempotency.models import IdempotencyRecord
-from engine.intake.models import AdmissionCounter
-from engine.lifecycle.audit import AuditLog
-from engine.lifecycle.models import AiJob, AiJobClaim, AiJobOutput, AiJobSnapshot, CommitReceiptRow
-from engine.lifecycle.queues import QueueControl
-from engine.migrations.standing import VERSION_TABLE as VERSION_TABLE
-from engine.resources.credential_store import UserCredential
-from engine.streams.models import StreamChunk
-from engine.usage.models import AiUsageLog
-from outbox.base.db import Base
-from outbox.models import InboxEvent, OutboxEvent
-from projectors.artifacts import AiJobArtifact
-from projectors.builtin.flashcards import Flashcard
-from projectors.builtin.learning_analysis import LearningAnalysis
-from projectors.builtin.quiz_questions import QuizQuestion
+import sqlalchemy as sa
 
-#: Every model that a migration makes a table for. Importing them fills ``METADATA``.
-MODELS: Final[tuple[type[Base], ...]] = (
-    OutboxEvent,
-    InboxEvent,
-    AiJob,
-    AiJobSnapshot,
-    AiJobOutput,
-    AiJobClaim,
-    AiJobArtifact,
-    AiUsageLog,
-    AdmissionCounter,
-    UserCredential,
-    Flashcard,
-    QuizQuestion,
-    LearningAnalysis,
-    IdempotencyRecord,
-    StreamChunk,
-    QueueControl,
-    AuditLog,
-    CommitReceiptRow,
+from engine.idempotency.models import IDEMPOTENCY_RECORD
+from engine.intake.models import ADMISSION_COUNTER
+from engine.lifecycle.audit import AUDIT_LOG
+from engine.lifecycle.models import (
+    AI_JOB,
+    AI_JOB_CLAIM,
+    AI_JOB_OUTPUT,
+    AI_JOB_SNAPSHOT,
+    COMMIT_RECEIPT,
 )
-METADATA: Final = Base.metadata
-TABLES: Final = frozenset(model.__tablename__ for model in MODELS)
+from engine.lifecycle.queues import QUEUE_CONTROL
+from engine.migrations.standing import VERSION_TABLE as VERSION_TABLE
+from engine.resources.credential_store import USER_CREDENTIAL
+from engine.streams.models import STREAM_CHUNK
+from engine.usage.models import AI_USAGE_LOG
+from outbox.base.tables import METADATA as METADATA
+from outbox.models import INBOX_EVENT, OUTBOX_EVENT
+from projectors.artifacts import AI_JOB_ARTIFACT
+from projectors.builtin.flashcards import FLASHCARD
+from projectors.builtin.learning_analysis import LEARNING_ANALYSIS
+from projectors.builtin.quiz_questions import QUIZ_QUESTION
+
+#: Every table that a migration makes. Importing them fills ``METADATA``.
+MODELS: Final[tuple[sa.Table, ...]] = (
+    OUTBOX_EVENT,
+    INBOX_EVENT,
+    AI_JOB,
+    AI_JOB_SNAPSHOT,
+    AI_JOB_OUTPUT,
+    AI_JOB_CLAIM,
+    AI_JOB_ARTIFACT,
+    AI_USAGE_LOG,
+    ADMISSION_COUNTER,
+    USER_CREDENTIAL,
+    FLASHCARD,
+    QUIZ_QUESTION,
+    LEARNING_ANALYSIS,
+    IDEMPOTENCY_RECORD,
+    STREAM_CHUNK,
+    QUEUE_CONTROL,
+    AUDIT_LOG,
+    COMMIT_RECEIPT,
+)
+TABLES: Final = frozenset(table.name for table in MODELS)
 
 
 def include_object(
@@ -58,7 +65,7 @@ def include_object(
 
 
 def only_ours(object_: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:
-    """The opposite, for our own comparisons: others may declare tables on our ``Base`` too."""
+    """The opposite, for our own comparisons: others may declare tables on our ``METADATA`` too."""
     return type_ != "table" or name in TABLES
 
 

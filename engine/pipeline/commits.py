@@ -14,12 +14,11 @@ import re
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import BaseModel
-from sqlalchemy.orm import Session
 
 from engine.errors import (
     CallerTransactionLostError,
@@ -42,13 +41,16 @@ from outbox.base.ids import new_id
 from outbox.base.telemetry import Telemetry
 from projectors.guard import lent_session
 
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
 #: What a change may return, in bytes of canonical JSON: an id or a few figures, not a document.
 MAX_RESULT: Final = 16_384
 
 _OPERATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 
 #: Writes business rows with the session it is given; its result is kept with the receipt.
-Change = Callable[[Session], Any]
+Change: TypeAlias = "Callable[[Session], Any]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy.orm import Session
 
 from engine.errors import DefinitionRefusesJob
 from engine.lifecycle.receipts import CommitReceipt
@@ -16,6 +15,9 @@ from engine.pipeline.gateway import Gateway
 from engine.pipeline.work import Aborted, Resolved
 from engine.providers.base import GenerateResult, Message
 from registry.job import JobView
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 In = TypeVar("In", bound=BaseModel)
 Out = TypeVar("Out", bound=BaseModel)

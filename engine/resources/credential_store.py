@@ -8,14 +8,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import SecretStr
-from sqlalchemy.orm import Mapped, mapped_column
 
 from engine.errors import CredentialInvalid, CredentialMissing, CredentialUnreadable
 from engine.resources.credentials import USER_DEEPSEEK_KEY, Credential
 from engine.resources.envelope import Envelopes, Owner
 from outbox.base.clock import DatabaseClock, stamp
-from outbox.base.db import MYSQL_TABLE, Base
 from outbox.base.ids import new_id
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, UtcDateTime, ascii_text, exact_text, long_bytes
 
 #: Longest key in characters; the longest known ones have a few hundred.
@@ -23,22 +22,22 @@ MAX_SECRET = 4096
 MAX_LABEL = 100
 
 
-class UserCredential(Base):
-    """A user's key for one credential mode. Only :class:`CredentialStore` reads and writes this table."""
-
-    __tablename__ = "user_credential"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    user_id: Mapped[str] = mapped_column(exact_text(128))
-    mode: Mapped[str] = mapped_column(ascii_text(32))
-    #: The user's name for the key, to tell several apart; nothing of the key itself is kept readable.
-    label: Mapped[str] = mapped_column(exact_text(MAX_LABEL))
-    sealed: Mapped[bytes] = mapped_column(long_bytes())
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    #: When the user last put in another key; re-encryption does not count.
-    replaced_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-    __table_args__ = (sa.Index("ix_user_credential_user", "user_id", "id"), MYSQL_TABLE)
+#: A user's key for one credential mode. Only :class:`CredentialStore` reads and writes this table.
+USER_CREDENTIAL = sa.Table(
+    "user_credential",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("user_id", exact_text(128)),
+    column("mode", ascii_text(32)),
+    # The user's name for the key, to tell several apart; nothing of the key itself is kept readable.
+    column("label", exact_text(MAX_LABEL)),
+    column("sealed", long_bytes()),
+    column("created_at", UtcDateTime),
+    # When the user last put in another key; re-encryption does not count.
+    column("replaced_at", UtcDateTime, nullable=True),
+    sa.Index("ix_user_credential_user", "user_id", "id"),
+    **MYSQL_TABLE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class Resealed:
     last_id: UUID | None
 
 
-_TABLE: sa.Table = UserCredential.__table__  # type: ignore[assignment]
-_VISIBLE = [column for column in _TABLE.c if column.name != "sealed"]
+_C = USER_CREDENTIAL.c
+_VISIBLE = [one for one in _C if one.name != "sealed"]
 
 
 class CredentialStore:
@@ -93,7 +92,7 @@ class CredentialStore:
             "sealed": self._envelopes.seal(checked(secret), owner),
             "created_at": stamp(),
         }
-        conn.execute(sa.insert(_TABLE).values(row), {"now_us": self._clock.us()})
+        conn.execute(sa.insert(USER_CREDENTIAL).values(row), {"now_us": self._clock.us()})
         return self.get(conn, user_id=user_id, credential_id=owner.credential_id)
 
     def replace(
@@ -102,7 +101,7 @@ class CredentialStore:
         """Put another key under the same id, so that queued jobs use it too. Raises :class:`CredentialMissing`."""
         row = self._row(conn, user_id, credential_id)
         sealed = self._envelopes.seal(checked(secret), Owner(row.id, row.user_id, row.mode))
-        change = sa.update(_TABLE).where(_TABLE.c.id == credential_id)
+        change = sa.update(USER_CREDENTIAL).where(_C.id == credential_id)
         conn.execute(
             change.values(sealed=sealed, replaced_at=stamp()), {"now_us": self._clock.us()}
         )
@@ -114,18 +113,18 @@ class CredentialStore:
             self._row(conn, user_id, credential_id)
         except CredentialMissing:
             return False
-        return conn.execute(sa.delete(_TABLE).where(_TABLE.c.id == credential_id)).rowcount == 1
+        return conn.execute(sa.delete(USER_CREDENTIAL).where(_C.id == credential_id)).rowcount == 1
 
     def list(self, conn: sa.Connection, *, user_id: str) -> list[StoredCredential]:
         """The user's keys, oldest first, without the keys."""
-        found = sa.select(*_VISIBLE).where(_TABLE.c.user_id == user_id).order_by(_TABLE.c.id)
+        found = sa.select(*_VISIBLE).where(_C.user_id == user_id).order_by(_C.id)
         rows = conn.execute(found).mappings()
         return [StoredCredential(**row) for row in rows if row["user_id"] == user_id]
 
     def get(self, conn: sa.Connection, *, user_id: str, credential_id: UUID) -> StoredCredential:
         """One key without the key. Raises :class:`CredentialMissing`, also for another user's."""
         row = self._row(conn, user_id, credential_id)._mapping
-        return StoredCredential(**{column.name: row[column.name] for column in _VISIBLE})
+        return StoredCredential(**{one.name: row[one.name] for one in _VISIBLE})
 
     def open(
         self, conn: sa.Connection, *, user_id: str, credential_id: UUID, mode: str
@@ -145,9 +144,9 @@ class CredentialStore:
         self, conn: sa.Connection, *, after: UUID | None = None, limit: int = 200
     ) -> Resealed:
         """Re-encrypt up to ``limit`` rows with the newest key; rows that no key opens are left and counted."""
-        found = sa.select(_TABLE.c.id, _TABLE.c.sealed).order_by(_TABLE.c.id).limit(limit)
+        found = sa.select(_C.id, _C.sealed).order_by(_C.id).limit(limit)
         if after is not None:
-            found = found.where(_TABLE.c.id > after)
+            found = found.where(_C.id > after)
         rows = conn.execute(found).all()
         done = sum(self._reseal_row(conn, row.id, row.sealed) for row in rows)
         last_id = rows[-1].id if len(rows) == limit else None
@@ -159,14 +158,14 @@ class CredentialStore:
         except CredentialUnreadable:
             return False
         # Compared with what was read: a key that its owner replaced meanwhile must not come back.
-        where = (_TABLE.c.id == credential_id, _TABLE.c.sealed == sealed)
-        conn.execute(sa.update(_TABLE).where(*where).values(sealed=fresh))
+        where = (_C.id == credential_id, _C.sealed == sealed)
+        conn.execute(sa.update(USER_CREDENTIAL).where(*where).values(sealed=fresh))
         return True
 
     def _row(
         self, conn: sa.Connection, user_id: str, credential_id: UUID
     ) -> sa.Row[tuple[UUID, str, str, str, bytes, datetime, datetime | None]]:
-        row = conn.execute(sa.select(_TABLE).where(_TABLE.c.id == credential_id)).one_or_none()
+        row = conn.execute(sa.select(USER_CREDENTIAL).where(_C.id == credential_id)).one_or_none()
         # Compared here: MariaDB takes "u1" and "u1 " for one text (padded collation).
         if row is None or row.user_id != user_id:
             raise CredentialMissing("This user has no such credential.")

@@ -8,18 +8,17 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from engine.streams.models import StreamChunk
+from engine.streams.models import STREAM_CHUNK
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, moment, stamp
 
-_TABLE: sa.Table = StreamChunk.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = STREAM_CHUNK.c
 
 #: Pieces that a reader takes at once.
 READ_LIMIT = 500
 
 _INSERT = RowInsert(
-    _TABLE, ["job_id", "epoch", "seq", "content"], expressions={"created_at": stamp("now_us")}
+    STREAM_CHUNK, ["job_id", "epoch", "seq", "content"], expressions={"created_at": stamp("now_us")}
 )
 
 _job = _C.job_id == sa.bindparam("of_job", type_=_C.job_id.type)
@@ -41,7 +40,7 @@ _OLD = (
     .order_by(_C.created_at)
     .limit(sa.bindparam("limit"))
 )
-_DROP = sa.delete(_TABLE).where(
+_DROP = sa.delete(STREAM_CHUNK).where(
     _job, _C.epoch == sa.bindparam("of_epoch"), _C.seq == sa.bindparam("of_seq")
 )
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
-from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
-from outbox.base.db import MYSQL_TABLE, Base
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, UtcDateTime, ascii_text, exact_text
 
 _BILLIONTHS: Final = 9
@@ -41,39 +38,35 @@ class CostUsd(sa.types.TypeDecorator[Decimal]):
         return Decimal(value).scaleb(-_BILLIONTHS)
 
 
-class AiUsageLog(Base):
-    """One provider call: ``intent`` before it, ``settled`` or ``failed`` after.
+#: One provider call: ``intent`` before it, ``settled`` or ``failed`` after.
+#:
+#: A row that is still an intent when its claim is over stands for a call of unknown outcome.
+AI_USAGE_LOG = sa.Table(
+    "ai_usage_log",
+    METADATA,
+    column("id", BinaryUuid, primary_key=True),
+    column("job_id", BinaryUuid),
+    column("epoch", sa.Integer),
+    # Counts the calls of one claim, from 1.
+    column("call_no", sa.Integer),
+    column("attempt_no", sa.Integer),
+    # The same for the same call of a later claim; sent to the provider as its idempotency key.
+    column("operation_id", ascii_text(128)),
+    column("status", ascii_text(16)),
 
-    A row that is still an intent when its claim is over stands for a call of unknown outcome.
-    """
-
-    __tablename__ = "ai_usage_log"
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True)
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid)
-    epoch: Mapped[int] = mapped_column(sa.Integer)
-    #: Counts the calls of one claim, from 1.
-    call_no: Mapped[int] = mapped_column(sa.Integer)
-    attempt_no: Mapped[int] = mapped_column(sa.Integer)
-    #: The same for the same call of a later claim; sent to the provider as its idempotency key.
-    operation_id: Mapped[str] = mapped_column(ascii_text(128))
-    status: Mapped[str] = mapped_column(ascii_text(16))
-
-    credential_mode: Mapped[str] = mapped_column(ascii_text(32))
-    provider: Mapped[str] = mapped_column(exact_text(64))
-    model: Mapped[str | None] = mapped_column(exact_text(128))
-    input_tokens: Mapped[int | None] = mapped_column(sa.Integer)
-    output_tokens: Mapped[int | None] = mapped_column(sa.Integer)
-    cost_usd: Mapped[Decimal | None] = mapped_column(CostUsd)
-    latency_ms: Mapped[int | None] = mapped_column(sa.Integer)
-    finish_reason: Mapped[str | None] = mapped_column(exact_text(64))
-    provider_request_id: Mapped[str | None] = mapped_column(exact_text(128))
-    error_code: Mapped[str | None] = mapped_column(ascii_text(64))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    settled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-    __table_args__ = (
-        # Also the index by job: it begins with it.
-        sa.UniqueConstraint("job_id", "epoch", "call_no"),
-        MYSQL_TABLE,
-    )
+    column("credential_mode", ascii_text(32)),
+    column("provider", exact_text(64)),
+    column("model", exact_text(128), nullable=True),
+    column("input_tokens", sa.Integer, nullable=True),
+    column("output_tokens", sa.Integer, nullable=True),
+    column("cost_usd", CostUsd, nullable=True),
+    column("latency_ms", sa.Integer, nullable=True),
+    column("finish_reason", exact_text(64), nullable=True),
+    column("provider_request_id", exact_text(128), nullable=True),
+    column("error_code", ascii_text(64), nullable=True),
+    column("created_at", UtcDateTime),
+    column("settled_at", UtcDateTime, nullable=True),
+    # Also the index by job: it begins with it.
+    sa.UniqueConstraint("job_id", "epoch", "call_no"),
+    **MYSQL_TABLE,
+)

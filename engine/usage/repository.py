@@ -11,27 +11,26 @@ import sqlalchemy as sa
 
 from engine.lifecycle.lease import Lease
 from engine.lifecycle.repository import AiJobLifecycleRepository
-from engine.usage.models import AiUsageLog
+from engine.usage.models import AI_USAGE_LOG
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
 from outbox.base.ids import new_id
 
-_TABLE: sa.Table = AiUsageLog.__table__  # type: ignore[assignment]
-_C = _TABLE.c
+_C = AI_USAGE_LOG.c
 
 INTENT = "intent"
 SETTLED = "settled"
 FAILED = "failed"
 
 _INSERT = RowInsert(
-    _TABLE,
+    AI_USAGE_LOG,
     ["id", "job_id", "epoch", "call_no", "attempt_no", "operation_id", "status", "credential_mode",
      "provider", "model"],
     expressions={"created_at": stamp("now_us")},
 )  # fmt: skip
 
 _SETTLE = (
-    sa.update(_TABLE)
+    sa.update(AI_USAGE_LOG)
     .where(
         _C.job_id == sa.bindparam("of_job", type_=_C.job_id.type),
         _C.epoch == sa.bindparam("of_epoch"),
@@ -64,7 +63,7 @@ _STORED = sa.select(_C.job_id, _C.epoch, _C.call_no).where(
     _C.job_id.in_(sa.bindparam("jobs", expanding=True, type_=_C.job_id.type))
 )
 
-_CALLS = sa.select(_TABLE).where(_C.job_id == sa.bindparam("of_job", type_=_C.job_id.type)).order_by(
+_CALLS = sa.select(AI_USAGE_LOG).where(_C.job_id == sa.bindparam("of_job", type_=_C.job_id.type)).order_by(
     _C.epoch, _C.call_no
 )
 

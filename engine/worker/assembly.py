@@ -41,7 +41,7 @@ from engine.worker.dispatching import DispatcherProcess
 from engine.worker.identity import process_name
 from engine.worker.pauses import Pauses
 from engine.worker.process import WorkerProcess
-from outbox.base.db import UnitOfWork
+from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.dispatcher import DispatchOptions, OutboxDispatcher
 from outbox.inbox import InboxRepository
 from outbox.subscribers import SubscriberDelivery
@@ -231,7 +231,9 @@ def _heartbeat(
     app: AiJobApp, transport: Transport, *, worker: str, running: Callable[[], Sequence[Work]], stop: Any
 ) -> Heartbeat:
     # A connection of its own, which the work cannot exhaust (WL-2).
-    own = app.open_database(pool_size=2, max_overflow=0)
+    own = create_engine_for(
+        app.settings.database_url, idle_transaction_ms=app.settings.idle_transaction_ms, pool_size=2, max_overflow=0
+    )
     return Heartbeat(
         uow=UnitOfWork(own, max_runs=2), lifecycle=app.lifecycle, transport=transport, telemetry=app.telemetry,
         worker=worker, running=running, stop=stop,

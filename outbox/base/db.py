@@ -1,4 +1,4 @@
-"""The declarative Base, engines prepared for our rules, and the unit of work.
+"""Engines prepared for our rules, and the unit of work.
 
 Rules of every connection (ground rule 4): READ COMMITTED (BEGIN IMMEDIATE on SQLite), strict mode, utf8mb4,
 time zone +00:00, FOUND_ROWS, lock waits of at most 3 s so that no lease is born old.
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.orm import DeclarativeBase
 
 from outbox.base.backoff import exponential
 from outbox.base.clean import keep_clean
-from outbox.base.drivers import connect_arguments, named
+from outbox.base.drivers import connect_arguments, named, share_tls
 from outbox.base.errors import (
     CommitOutcomeUnknown,
     DatabaseContention,
@@ -48,27 +47,6 @@ _WAL_ATTEMPTS = 15
 MAX_RUNS = 8
 #: Lost connections in a row after which the database counts as away.
 _LOST_RUNS = 3
-
-_NAMING = {
-    "ix": "ix_%(column_0_N_label)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
-
-
-class Base(DeclarativeBase):
-    """The declarative base of every table of the engine; its ``metadata`` is what Alembic compares."""
-
-    metadata = sa.MetaData(naming_convention=_NAMING)
-
-
-#: Every table names its engine and character set: the database's default may be latin1 (DB-9).
-MYSQL_TABLE: dict[str, Any] = {
-    f"{dialect}_{option}": value
-    for dialect in ("mysql", "mariadb")
-    for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
-}
 
 
 # ------------------------------------------------------------------ engines
@@ -103,6 +81,7 @@ def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any)
             "install aijobs with the extra of your database, for example aijobs[postgresql]"
         ) from None
     keep_clean(engine)
+    share_tls(engine)
     return end_idle_transactions(prepare_engine(engine), idle_transaction_ms)
 
 

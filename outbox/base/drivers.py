@@ -19,14 +19,14 @@ def connect_arguments(url: sa.URL) -> dict[str, Any]:
     return {"conv": _conversions()} if url.drivername.endswith("+pymysql") else {}
 
 
-def share_tls(engine: sa.Engine) -> sa.Engine:
-    """Let all connections of ``engine`` use one TLS context where the driver would make each its own; the engine."""
+def share_tls(engine: sa.Engine) -> None:
+    """Let all connections of ``engine`` use one TLS context where the driver would make each its own."""
     if engine.dialect.driver == "pymysql":
-        sa.event.listen(engine, "do_connect", _connect_pymysql)
-    return engine
+        # Not by the event "do_connect", which the first listener answers for all: a host's may bring a fresh password.
+        engine.dialect.connect = _connect_pymysql  # type: ignore[method-assign]
 
 
-def _connect_pymysql(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+def _connect_pymysql(*arguments: Any, **options: Any) -> Any:
     # Only here: the driver itself is loaded for those who use it.
     from outbox.base.preferred_tls import PreferredTls
 

@@ -12,11 +12,9 @@ import sqlalchemy as sa
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
 from outbox.events import ClaimedEvent, EventType, NewEvent
-from outbox.models import OutboxEvent
+from outbox.models import OUTBOX_EVENT
 from outbox.repository import OutboxRepository
 from outbox.states import EventStatus
-
-_EVENT: sa.Table = OutboxEvent.__table__  # type: ignore[assignment]
 
 OWNER = "dispatcher-a"
 CLAIM_TTL_MS = 60_000
@@ -72,12 +70,12 @@ class Desk:
 
     def row(self, event: NewEvent) -> dict[str, Any]:
         """Every column of an event."""
-        query = sa.select(_EVENT).where(_EVENT.c.id == event.id)
+        query = sa.select(OUTBOX_EVENT).where(OUTBOX_EVENT.c.id == event.id)
         return dict(self.uow.read(lambda conn: conn.execute(query).mappings().one()))
 
     def exists(self, event: NewEvent) -> bool:
         """Whether the event is still there."""
-        query = sa.select(_EVENT.c.id).where(_EVENT.c.id == event.id)
+        query = sa.select(OUTBOX_EVENT.c.id).where(OUTBOX_EVENT.c.id == event.id)
         return self.uow.read(lambda conn: conn.execute(query).first()) is not None
 
     def status(self, event: NewEvent) -> EventStatus:
@@ -118,12 +116,12 @@ class Desk:
         it = self.outbox
 
         def claim(conn: sa.Connection, id_: UUID, _job: UUID, _token: UUID) -> int:
-            queue = conn.execute(sa.select(_EVENT.c.queue_name).where(_EVENT.c.id == id_)).scalar_one()
+            queue = conn.execute(sa.select(OUTBOX_EVENT.c.queue_name).where(OUTBOX_EVENT.c.id == id_)).scalar_one()
             _, found = it.claim(conn, queue, [EventType.ENQUEUE], limit=500, owner=OWNER)
             return sum(event.id == id_ for event in found)
 
         def obsolete(conn: sa.Connection, id_: UUID, job: UUID, _token: UUID) -> int:
-            status = sa.select(_EVENT.c.status).where(_EVENT.c.id == id_)
+            status = sa.select(OUTBOX_EVENT.c.status).where(OUTBOX_EVENT.c.id == id_)
             before = conn.execute(status).scalar_one()
             it.mark_obsolete(conn, [job], EventType.ENQUEUE)
             return int(conn.execute(status).scalar_one() != before)

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy.orm import Mapped, mapped_column
-
-from outbox.base.db import Base
+from outbox.base.tables import column
 from outbox.base.types import long_text
-from projectors.builtin.rows import OwnedRow, RowProjector, member, owned_table
+from projectors.builtin.rows import RowProjector, member, owned_table
 
-
-class Flashcard(OwnedRow, Base):
-    """One card of a user."""
-
-    __tablename__ = "flashcard"
-
-    front: Mapped[str] = mapped_column(long_text())
-    back: Mapped[str] = mapped_column(long_text())
-
-    __table_args__ = owned_table("flashcard")
+#: One card of a user.
+FLASHCARD = owned_table(
+    "flashcard",
+    column("front", long_text()),
+    column("back", long_text()),
+)
 
 
 class FlashcardProjector(RowProjector):
@@ -28,7 +22,7 @@ class FlashcardProjector(RowProjector):
 
     key = "flashcards"
     artifact_type = "flashcard"
-    table = Flashcard.__table__  # type: ignore[assignment]
+    table = FLASHCARD
 
     def items(self, output: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         return [

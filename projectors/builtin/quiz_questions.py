@@ -6,27 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
 
 from outbox.base.canonical import canonical_bytes
-from outbox.base.db import Base
+from outbox.base.tables import column
 from outbox.base.types import long_text
-from projectors.builtin.rows import OwnedRow, RowProjector, member, owned_table
+from projectors.builtin.rows import RowProjector, member, owned_table
 
-
-class QuizQuestion(OwnedRow, Base):
-    """One multiple-choice question of a user."""
-
-    __tablename__ = "quiz_question"
-
-    question: Mapped[str] = mapped_column(long_text())
-    #: The options as a JSON list of texts, canonical and alike on every database (PC-6).
-    options: Mapped[str] = mapped_column(long_text())
-    #: Position of the right option, from 0.
-    correct_index: Mapped[int] = mapped_column(sa.Integer)
-    explanation: Mapped[str | None] = mapped_column(long_text())
-
-    __table_args__ = owned_table("quiz_question")
+#: One multiple-choice question of a user.
+QUIZ_QUESTION = owned_table(
+    "quiz_question",
+    column("question", long_text()),
+    # The options as a JSON list of texts, canonical and alike on every database (PC-6).
+    column("options", long_text()),
+    # Position of the right option, from 0.
+    column("correct_index", sa.Integer),
+    column("explanation", long_text(), nullable=True),
+)
 
 
 class QuizQuestionProjector(RowProjector):
@@ -34,7 +29,7 @@ class QuizQuestionProjector(RowProjector):
 
     key = "quiz_questions"
     artifact_type = "quiz_question"
-    table = QuizQuestion.__table__  # type: ignore[assignment]
+    table = QUIZ_QUESTION
 
     def items(self, output: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         return [

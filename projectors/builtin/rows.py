@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import BaseModel
-from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from outbox.base.bulk import RowInsert
-from outbox.base.db import MYSQL_TABLE
 from outbox.base.ids import new_id
+from outbox.base.tables import METADATA, MYSQL_TABLE, column
 from outbox.base.types import BinaryUuid, exact_text, long_text
 from projectors.errors import ProjectionOutputMismatch
 from projectors.protocol import ArtifactRef
 from registry.job import JobView
 
-
-class OwnedRow:
-    """Columns of every built-in business table: whose row it is, what it is about, where it came from."""
-
-    id: Mapped[UUID] = mapped_column(BinaryUuid, primary_key=True, sort_order=-1)
-    job_id: Mapped[UUID] = mapped_column(BinaryUuid, sort_order=-1)
-    #: Place in the output, from 0; (job, ordinal) is unique, so no job can leave its rows twice.
-    ordinal: Mapped[int] = mapped_column(sa.Integer, sort_order=-1)
-    user_id: Mapped[str] = mapped_column(exact_text(128), sort_order=-1)
-    target_type: Mapped[str] = mapped_column(exact_text(64), sort_order=-1)
-    target_id: Mapped[str] = mapped_column(exact_text(255), sort_order=-1)
-    #: The passage of the input that proves it, where there is one.
-    source: Mapped[str | None] = mapped_column(long_text(), sort_order=1)
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 
-def owned_table(name: str) -> tuple[Any, ...]:
-    """``__table_args__`` of a table of :class:`OwnedRow`."""
-    return (
+def owned_table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    """A business table: whose row it is, what it is about, the ``columns`` of its kind, and where it came from."""
+    return sa.Table(
+        name,
+        METADATA,
+        column("id", BinaryUuid, primary_key=True),
+        column("job_id", BinaryUuid),
+        # Place in the output, from 0; (job, ordinal) is unique, so no job can leave its rows twice.
+        column("ordinal", sa.Integer),
+        column("user_id", exact_text(128)),
+        column("target_type", exact_text(64)),
+        column("target_id", exact_text(255)),
+        *columns,
+        # The passage of the input that proves it, where there is one.
+        column("source", long_text(), nullable=True),
         sa.UniqueConstraint("job_id", "ordinal"),
         sa.Index(f"ix_{name}_user", "user_id", "id"),
-        MYSQL_TABLE,
+        **MYSQL_TABLE,
     )
 
 
@@ -50,7 +50,7 @@ class RowProjector:
     table: ClassVar[sa.Table]
 
     def __init__(self) -> None:
-        self._insert = RowInsert(self.table, [column.name for column in self.table.columns])
+        self._insert = RowInsert(self.table, [one.name for one in self.table.columns])
 
     def items(self, output: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         """The columns that the kind of row adds, for each item; reads members with :func:`member`."""

@@ -142,7 +142,7 @@ def test_broken_rule_is_found(rule: rules.Rule, text: str) -> None:
 
 
 def test_foreign_table_is_found() -> None:
-    text = "from engine.lifecycle.models import AiJob"
+    text = "from engine.lifecycle.models import AI_JOB"
 
     assert len(faults_of(rules.table_owners, "engine.upkeep.reaper", text)) == 1
     assert faults_of(rules.table_owners, "engine.lifecycle.views", text) == []

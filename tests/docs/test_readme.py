@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from engine.migrations import runner
-from outbox.base.db import Base
 from projectors import ArtifactRef
 from registry import JobView
 
@@ -84,7 +83,7 @@ def _host() -> dict[str, Any]:
     names = vars(module)
     names.update(
         Base=HostBase, Document=Document, DocumentSummary=Document, Session=Session, text="A first line.\nAnd more.",
-        JobView=JobView, ArtifactRef=ArtifactRef, sa=sa, EngineBase=Base,
+        JobView=JobView, ArtifactRef=ArtifactRef, sa=sa,
     )
     return names
 

@@ -12,7 +12,7 @@ from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
 from outbox.base.ids import new_id
 from projectors import ArtifactRef, artifacts
-from projectors.artifacts import AiJobArtifact
+from projectors.artifacts import AI_JOB_ARTIFACT
 from projectors.errors import ProjectionResultInvalid
 from tests.support.migrated import MIGRATED, engine_for, migrate
 
@@ -132,7 +132,7 @@ def test_a_reference_that_comes_twice_is_refused(
 
 
 def all_rows(conn: sa.Connection) -> list[Any]:
-    return list(conn.execute(sa.select(AiJobArtifact.__table__)).all())
+    return list(conn.execute(sa.select(AI_JOB_ARTIFACT)).all())
 
 
 @pytest.fixture

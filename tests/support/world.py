@@ -31,7 +31,7 @@ from engine.upkeep.upkeep import Upkeep
 from engine.worker.assembly import make_outbox_dispatcher, make_upkeep, make_worker
 from engine.worker.process import WorkerProcess
 from outbox import queries
-from outbox.base.db import Base
+from outbox.base.tables import METADATA
 from outbox.dispatcher import OutboxDispatcher
 from outbox.events import EventType
 from outbox.queries import EventView
@@ -248,7 +248,7 @@ class World:
     # -- rows, past every repository --------------------------------------------------------------
 
     def table(self, name: str) -> sa.Table:
-        return Base.metadata.tables[name]
+        return METADATA.tables[name]
 
     def rows(self, table: str, **where: Any) -> list[dict[str, Any]]:
         """All rows of a table whose columns have these values."""

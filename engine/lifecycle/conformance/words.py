@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
-from engine.lifecycle.models import AiJob
+from engine.lifecycle.models import AI_JOB
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.values import Failure, NewJob
 from outbox.base.canonical import identity_digest
@@ -21,8 +21,6 @@ from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
 from outbox.base.ids import new_id
 from registry.job import LifecycleStatus, StartReason, WaitKind
-
-_JOB: sa.Table = AiJob.__table__  # type: ignore[assignment]
 
 LEASE_MS = 60_000
 LOOK_MS = 60_000
@@ -109,7 +107,7 @@ class Bench:
 
     def row(self, job_id: UUID) -> dict[str, Any] | None:
         """Every column of a job, or None."""
-        query = sa.select(_JOB).where(_JOB.c.id == job_id)
+        query = sa.select(AI_JOB).where(AI_JOB.c.id == job_id)
         found = self.uow.read(lambda conn: conn.execute(query).mappings().first())
         return None if found is None else dict(found)
 
@@ -197,7 +195,7 @@ class Bench:
 
     @staticmethod
     def _delivery_no(conn: sa.Connection, lease: Lease) -> int:
-        query = sa.select(_JOB.c.delivery_no).where(_JOB.c.id == lease.job_id)
+        query = sa.select(AI_JOB.c.delivery_no).where(AI_JOB.c.id == lease.job_id)
         return conn.execute(query).scalar_one_or_none() or 1
 
 

@@ -67,7 +67,7 @@ def test_a_daemon_that_answers_probes_loads_nothing_that_it_will_not_use(databas
     """It would keep it for its life: Alembic alone is as much memory as a hundred jobs."""
     idle = (
         "alembic", "engine.providers.offline", "fakeredis", "fastapi", "jinja2", "lupa", "mako", "openai", "psycopg",
-        "pygments", "rich", "rq", "sqlalchemy.dialects.postgresql",
+        "pygments", "rich", "rq", "sqlalchemy.dialects.postgresql", "sqlalchemy.orm",
     )  # fmt: skip
     words = ("worker", "ai-background", "--burst")
 

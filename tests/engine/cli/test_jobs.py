@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from engine.app import AiJobApp
 from engine.config import Settings
 from engine.lifecycle.audit import AuditRepository
-from outbox.base.db import Base
+from outbox.base.tables import METADATA
 from registry.job import LifecycleStatus, StartReason, WaitKind
 from tests.engine.cli.conftest import Run
 from tests.support.world import World
@@ -41,7 +41,7 @@ def rows(url: str) -> int:
         with app.database.connect() as conn:
             tables = ("ai_job", "ai_job_snapshot", "outbox_event")
             return sum(
-                conn.execute(sa.select(sa.func.count()).select_from(Base.metadata.tables[name])).scalar_one()
+                conn.execute(sa.select(sa.func.count()).select_from(METADATA.tables[name])).scalar_one()
                 for name in tables
             )
     finally:

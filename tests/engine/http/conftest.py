@@ -16,7 +16,7 @@ from engine.http.edge import Edge
 from engine.http.server import EdgeServer
 from engine.intake.commands import CreateJobInput
 from outbox.base.clock import DatabaseClock
-from outbox.base.db import Base
+from outbox.base.tables import METADATA
 from outbox.transports.memory import MemoryTransport
 from registry.job import JobView
 from tests.engine.http.settings import FAR, SECRET, settings_for, token_of
@@ -59,7 +59,7 @@ class World:
         """Forget every row and ticket, once nobody is served any more."""
         eventually(lambda: not self.edge.watch._watchers)
         with self.app.database.begin() as conn:
-            for table in reversed(Base.metadata.sorted_tables):
+            for table in reversed(METADATA.sorted_tables):
                 conn.execute(table.delete())
         assert isinstance(self.app.transport, MemoryTransport)
         self.app.transport.__init__()  # type: ignore[misc]  # whoever holds it goes on holding it

@@ -14,7 +14,7 @@ from engine.lifecycle.audit import AuditEntry
 from engine.lifecycle.values import Failure
 from engine.worker.assembly import make_outbox_dispatcher
 from outbox import queries
-from outbox.models import OutboxEvent
+from outbox.models import OUTBOX_EVENT
 from registry.job import JobView, LifecycleStatus
 from tests.engine.http.conftest import World
 from tests.engine.http.test_jobs import fail, start, succeed
@@ -410,8 +410,7 @@ def test_open_jobs_are_listed_alike_whether_they_are_few_or_many(
     waiting, delivered, dead, running, cancelled = (each_world.create() for _ in range(5))
     make_outbox_dispatcher(each_world.app).run_once()
     late = each_world.create()
-    events = OutboxEvent.__table__
-    died = sa.update(events).where(events.c.aggregate_id == dead.id).values(status="dead")  # type: ignore[arg-type]
+    died = sa.update(OUTBOX_EVENT).where(OUTBOX_EVENT.c.aggregate_id == dead.id).values(status="dead")
     each_world.app.uow.run(lambda conn: conn.execute(died))
     start(each_world, running)
     each_world.app.jobs.request_cancel(cancelled.id)

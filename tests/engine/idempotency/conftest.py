@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from engine.idempotency.models import IdempotencyRecord
+from engine.idempotency.models import IDEMPOTENCY_RECORD
 from engine.idempotency.store import IdempotencyStore
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork, create_engine_for
-
-TABLE: sa.Table = IdempotencyRecord.__table__  # type: ignore[assignment]
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def clock() -> DatabaseClock:
 @pytest.fixture
 def engine(database_url: str) -> Iterator[sa.Engine]:
     made = create_engine_for(database_url)
-    IdempotencyRecord.metadata.create_all(made, tables=[TABLE])
+    IDEMPOTENCY_RECORD.create(made)
     yield made
     made.dispose()
 

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from engine.errors import IdempotencyConflictError
 from engine.idempotency.errors import IdempotencyClaimLost
 from engine.idempotency.guard import Decision, InProgress, OutcomeUnknown, Replay
+from engine.idempotency.models import IDEMPOTENCY_RECORD
 from engine.idempotency.record import Answer, Claim
 from engine.idempotency.request import KeyedRequest
 from engine.idempotency.store import IdempotencyOptions, IdempotencyStore
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
-from tests.engine.idempotency.conftest import TABLE
 
 REQUEST = KeyedRequest("u1", "POST /x", "key-1", b"1" * 32)
 OTHER_BODY = replace(REQUEST, fingerprint=b"2" * 32)
@@ -36,7 +36,7 @@ def claimed(result: Claim | Decision) -> Claim:
 
 def rows(engine: sa.Engine) -> int:
     with engine.connect() as conn:
-        return int(conn.execute(sa.select(sa.func.count()).select_from(TABLE)).scalar_one())
+        return int(conn.execute(sa.select(sa.func.count()).select_from(IDEMPOTENCY_RECORD)).scalar_one())
 
 
 def test_first_request_claims_and_the_same_one_learns_that_it_runs(store: IdempotencyStore) -> None:

@@ -22,8 +22,8 @@ from engine.pipeline.work import History, Work
 from engine.upkeep.errors import OutboxEventState
 from engine.upkeep.operations import By
 from engine.worker.assembly import make_outbox_dispatcher
-from outbox.base.db import Base
 from outbox.base.points import Point, arm
+from outbox.base.tables import METADATA
 from outbox.transports.base import Settlement
 from registry import JobDefinition
 from registry.errors import AiJobsError
@@ -341,6 +341,6 @@ class Walk:
 
 
 def _empty(conn: sa.Connection) -> None:
-    for table in reversed(Base.metadata.sorted_tables):
+    for table in reversed(METADATA.sorted_tables):
         if table.name.startswith(("ai_job", "outbox_event", "audit_log")):
             conn.execute(table.delete())

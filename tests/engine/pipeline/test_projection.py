@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 
 from engine import JobContext
 from engine.lifecycle.lease import Lease
+from outbox.base.tables import METADATA
 from projectors import ArtifactRef
 from tests.engine.pipeline.samples import Answer, Ask
 from tests.support.faults import refusing
+from tests.support.mapped import essay_on
 from tests.support.proxy import TcpProxy
 from tests.support.world import World
 
@@ -86,6 +88,34 @@ def test_rows_artifacts_output_state_and_event_commit_together(world: World, row
     assert rows() == ["one", "two"]
     assert world.artifacts(job.id) == [ArtifactRef("word", "one"), ArtifactRef("word", "two", 1)]
     assert [(e.event_type, e.status) for e in world.endings(job.id)] == [("ai.job.completed", "published")]
+
+
+@pytest.mark.parametrize("metadata", [METADATA, sa.MetaData()], ids=["ours", "its own"])
+def test_a_host_adds_objects_of_its_own_mapped_classes(world: World, metadata: sa.MetaData) -> None:
+    """No table of ours is mapped; whoever maps theirs gets a whole Session."""
+    with essay_on(metadata) as essay:
+        table = essay.__table__
+        table.create(world.engine)
+
+        @world.app.projector("essays")
+        def save(session: Session, job: Any, output: Answer) -> list[ArtifactRef]:
+            session.add(row := essay(title=output.value))
+            session.flush()
+            return [ArtifactRef("essay", str(row.id))]
+
+        @world.app.job("essay", input=Ask, output=Answer, projector="essays")
+        async def write(ctx: JobContext[Ask]) -> Answer:
+            return Answer(value=ctx.input.value)
+
+        job = world.create(job_type="essay", payload={"value": "On frogs"})
+        world.dispatch()
+        world.work()
+
+        with Session(world.engine) as session:
+            [stored] = session.scalars(sa.select(essay))
+            assert world.artifacts(job.id) == [ArtifactRef("essay", str(stored.id))]
+            assert stored.title == "On frogs"
+        table.drop(world.engine)
 
 
 def test_a_projector_that_raises_leaves_nothing_and_is_tried_again(

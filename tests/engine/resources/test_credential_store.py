@@ -15,7 +15,7 @@ from engine.errors import (
     CredentialUnreadable,
     SettingsError,
 )
-from engine.resources.credential_store import CredentialStore, StoredCredential, UserCredential
+from engine.resources.credential_store import USER_CREDENTIAL, CredentialStore, StoredCredential
 from engine.resources.credentials import OFFLINE, PLATFORM_KEY, USER_DEEPSEEK_KEY, Credential
 from engine.resources.envelope import Envelopes, Owner, new_encryption_key
 from engine.resources.resolver import CredentialResolver
@@ -23,13 +23,12 @@ from outbox.base.clock import DatabaseClock
 from outbox.base.db import create_engine_for
 
 SECRET = SecretStr("sk-user-0123456789")
-TABLE: sa.Table = UserCredential.__table__  # type: ignore[assignment]
 
 
 @pytest.fixture
 def engine(database_url: str) -> Iterator[sa.Engine]:
     made = create_engine_for(database_url)
-    UserCredential.metadata.create_all(made, tables=[TABLE])
+    USER_CREDENTIAL.create(made)
     yield made
     made.dispose()
 
@@ -58,7 +57,7 @@ def opened(
 def test_stored_key_is_unreadable_in_the_table_and_opens_for_its_user(conn: sa.Connection) -> None:
     store = store_with()
     stored = store.store(conn, user_id="u1", secret=SECRET, label=" mine ")
-    row = conn.execute(sa.select(TABLE)).one()
+    row = conn.execute(sa.select(USER_CREDENTIAL)).one()
     assert b"0123456789" not in row.sealed
     assert (row.label, row.mode, row.replaced_at) == ("mine", USER_DEEPSEEK_KEY, None)
     assert row.created_at.tzinfo is not None
@@ -99,8 +98,8 @@ def test_row_copied_or_changed_by_hand_does_not_decrypt(
 ) -> None:
     store = store_with()
     store.store(conn, user_id="u1", secret=SECRET)
-    conn.execute(sa.update(TABLE).values(**change))
-    row = conn.execute(sa.select(TABLE)).one()
+    conn.execute(sa.update(USER_CREDENTIAL).values(**change))
+    row = conn.execute(sa.select(USER_CREDENTIAL)).one()
     with pytest.raises(CredentialUnreadable):
         store.open(conn, user_id=row.user_id, credential_id=row.id, mode=row.mode)
 
@@ -129,7 +128,7 @@ def test_deleted_key_is_gone_from_the_table(conn: sa.Connection) -> None:
     stored = store.store(conn, user_id="u1", secret=SECRET)
     assert store.delete(conn, user_id="u1", credential_id=stored.id)
     assert not store.delete(conn, user_id="u1", credential_id=stored.id)
-    assert conn.execute(sa.select(sa.func.count()).select_from(TABLE)).scalar_one() == 0
+    assert conn.execute(sa.select(sa.func.count()).select_from(USER_CREDENTIAL)).scalar_one() == 0
 
 
 def test_list_is_in_order_and_of_one_user(conn: sa.Connection) -> None:
@@ -208,7 +207,7 @@ def test_tampered_envelope_does_not_open() -> None:
 @pytest.fixture
 def sqlite_conn(sqlite_url: str) -> Iterator[sa.Connection]:
     engine = create_engine_for(sqlite_url)
-    UserCredential.metadata.create_all(engine, tables=[TABLE])
+    USER_CREDENTIAL.create(engine)
     with engine.begin() as connection:
         yield connection
     engine.dispose()

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from engine.streams.models import StreamChunk
+from engine.streams.models import STREAM_CHUNK
 from engine.streams.store import Piece, StreamStore
 from engine.streams.writer import StreamWriter
 from outbox.base.clock import DatabaseClock
@@ -17,7 +17,6 @@ from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.base.telemetry import Telemetry
 from tests.support.wait import eventually
 
-TABLE: sa.Table = StreamChunk.__table__  # type: ignore[assignment]
 JOB, OTHER = uuid4(), uuid4()
 
 
@@ -29,7 +28,7 @@ def clock() -> DatabaseClock:
 @pytest.fixture
 def engine(database_url: str) -> Iterator[sa.Engine]:
     made = create_engine_for(database_url)
-    StreamChunk.metadata.create_all(made, tables=[TABLE])
+    STREAM_CHUNK.create(made)
     yield made
     made.dispose()
 
@@ -123,7 +122,7 @@ def test_many_attempts_are_kept_apart(
 def test_database_that_is_away_costs_the_preview_and_nothing_else(
     writer: StreamWriter, engine: sa.Engine, telemetry: Telemetry
 ) -> None:
-    TABLE.drop(engine)
+    STREAM_CHUNK.drop(engine)
 
     writer.write(JOB, 1, "lost")
 

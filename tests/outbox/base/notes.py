@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from outbox.base.db import MYSQL_TABLE
 from outbox.base.ids import new_id
+from outbox.base.tables import MYSQL_TABLE
 from outbox.base.types import (
     BinaryUuid,
     UtcDateTime,

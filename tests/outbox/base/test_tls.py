@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from outbox.base.drivers import share_tls
 from tests.support.migrated import engine_for
 from tests.support.servers import MariaDbServer, start_or_skip
 
@@ -78,7 +77,7 @@ def _contexts(engine: sa.Engine, connections: int) -> list[Any]:
 def test_connections_share_a_context_that_holds_no_authorities(mariadb_url: str) -> None:
     """Each would keep 0.8 MB of certificates that nobody asks."""
     with engine_for(mariadb_url) as first, engine_for(mariadb_url) as second:
-        contexts = _contexts(share_tls(first), 2) + _contexts(share_tls(second), 1)
+        contexts = _contexts(first, 2) + _contexts(second, 1)
 
     assert len(set(contexts)) == 1
     assert contexts[0].cert_store_stats()["x509"] == 0
@@ -86,12 +85,12 @@ def test_connections_share_a_context_that_holds_no_authorities(mariadb_url: str)
 
 def test_a_server_that_offers_tls_is_spoken_to_in_it(tls_server: MariaDbServer) -> None:
     with engine_for(tls_server.url()) as engine:
-        assert _cipher(share_tls(engine)) != ""
+        assert _cipher(engine) != ""
 
 
 def test_a_server_without_tls_is_spoken_to_nevertheless(mariadb_url: str) -> None:
     with engine_for(mariadb_url) as engine:
-        assert _cipher(share_tls(engine)) == ""
+        assert _cipher(engine) == ""
 
 
 def test_an_authority_in_the_url_is_asked(tls_server: MariaDbServer, certificates: Path) -> None:
@@ -102,9 +101,9 @@ def test_an_authority_in_the_url_is_asked(tls_server: MariaDbServer, certificate
     ]
 
     with engine_for(urls[0]) as engine:
-        assert _cipher(share_tls(engine)) != ""
+        assert _cipher(engine) != ""
     with (
         engine_for(urls[1]) as engine,
         pytest.raises(sa.exc.OperationalError, match="certificate verify failed"),
     ):
-        _cipher(share_tls(engine))
+        _cipher(engine)
