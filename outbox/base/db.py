@@ -26,7 +26,7 @@ from outbox.base.errors import (
     DatabaseUrlError,
 )
 from outbox.base.failures import classify as classify
-from outbox.base.failures import short, unavailable
+from outbox.base.failures import interrupted, short, unavailable
 from outbox.base.failures import translate as translate
 from outbox.base.idle import end_idle_transactions
 from outbox.base.later import keep_writes
@@ -271,7 +271,8 @@ class UnitOfWork:
     ) -> bool:
         """Decide about a failed run: raise, or return whether the next run must look first."""
         kind, last = classify(error), run >= self._max_runs
-        if kind == "lost":
+        # Somebody's KILL, or a limit on time, leaves the connection; of a COMMIT it tells as little as a lost one.
+        if kind == "lost" or (progress.committing and interrupted(error)):
             if progress.committing and (last or not can_look):
                 raise CommitOutcomeUnknown() from error
             if last or (run >= _LOST_RUNS and not progress.committing):

@@ -25,6 +25,8 @@ _MYSQL_LOST: Final = frozenset(
     {1040, 1053, 1077, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1203, 1927}
     | {2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
 )
+#: A statement that somebody ended, or that took too long. One that holds its COMMIT may have been over that already.
+_MYSQL_INTERRUPTED: Final = frozenset({1317, 1969, 3024})
 #: A server that runs and lets nobody in: no such database; no right to it, wrong user or password.
 _MYSQL_MISSING: Final = 1049
 _MYSQL_REFUSED: Final = frozenset({1044, 1045, 1698})
@@ -86,6 +88,15 @@ def _mysql(error: sa.exc.DBAPIError, code: int) -> Kind:
     closed = code == 0 and isinstance(error, sa.exc.InterfaceError)
     refused = code == _MYSQL_MISSING or code in _MYSQL_REFUSED
     return "lost" if code in _MYSQL_LOST or closed or refused else "other"
+
+
+def interrupted(error: sa.exc.DBAPIError) -> bool:
+    """Whether the server gave a statement up half-way, where it may have been through with a COMMIT in it.
+
+    MySQL and MariaDB alone: PostgreSQL never says so of a COMMIT that is stored.
+    """
+    cause: Any = error.orig
+    return bool(cause is not None and cause.args and cause.args[0] in _MYSQL_INTERRUPTED)
 
 
 def translate(error: sa.exc.DBAPIError) -> DatabaseError:
