@@ -69,8 +69,7 @@ def keep_writes(engine: sa.Engine) -> None:
     setattr(dialect, _KEEPS, True)
     for event in ("do_execute", "do_execute_no_params", "do_executemany"):
         sa.event.listen(engine, event, _send_first)
-    sa.event.listen(engine, "rollback", _forget)
-    commit = dialect.do_commit
+    commit, rollback = dialect.do_commit, dialect.do_rollback
 
     def commit_with_kept(connection: Any) -> None:
         kept = _take(connection.dbapi_connection)
@@ -79,7 +78,12 @@ def keep_writes(engine: sa.Engine) -> None:
         else:
             commit(connection)
 
-    dialect.do_commit = commit_with_kept
+    def rollback_without_kept(connection: Any) -> None:
+        _take(connection.dbapi_connection)
+        rollback(connection)
+
+    # On the dialect, which copies of the engine share, and whose ROLLBACK is also that of its pool.
+    dialect.do_commit, dialect.do_rollback = commit_with_kept, rollback_without_kept
 
 
 def write_later(
@@ -136,11 +140,6 @@ def _send_first(cursor: Any, *_statement: Any) -> None:
         _run(cursor.connection, kept)
 
 
-def _forget(conn: sa.Connection) -> None:
-    if not conn.invalidated:
-        _take(conn.connection.dbapi_connection)
-
-
 def _take(connection: Any) -> list[_Kept]:
     kept: list[_Kept] = getattr(connection, _KEPT, [])
     if kept:
@@ -153,8 +152,12 @@ def _commit(connection: Any, kept: list[_Kept]) -> None:
         _run(connection, [*kept, _Kept("COMMIT", None)])
     except Exception:
         # SQLAlchemy takes a transaction for ended once its COMMIT was tried, and would send no ROLLBACK.
-        with suppress(Exception):
+        try:
             connection.rollback()
+        except Exception:  # noqa: BLE001 - the first error is the one to tell
+            # Whoever came next would commit what is open.
+            with suppress(Exception):
+                connection.close()
         raise
 
 

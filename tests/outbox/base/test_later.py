@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from pymysql.err import OperationalError
 from sqlalchemy.orm import Session
 
 from outbox.base import later
 from outbox.base.bulk import RowInsert
-from outbox.base.db import UnitOfWork
+from outbox.base.db import UnitOfWork, prepare_engine
+from outbox.base.errors import CommitOutcomeUnknown
 from outbox.base.ids import new_id
 from outbox.base.keyed import Keyed, one_of
 from tests.outbox.base.conftest import engine_with_notes
@@ -96,6 +99,33 @@ def test_a_connection_that_is_given_back_keeps_nothing(engine: sa.Engine, uow: U
     assert numbers(uow) == [2]
 
 
+def test_nothing_is_kept_by_a_connection_that_nobody_gave_back(on_mariadb: UnitOfWork) -> None:
+    """A host's pool collects it by itself, and sends a ROLLBACK of its own."""
+    host = prepare_engine(sa.create_engine(on_mariadb.engine.url, pool_size=1, max_overflow=0))
+    forgotten = host.connect()
+    _INSERT.write(forgotten, [note(1)])
+    del forgotten
+    gc.collect()
+
+    with host.begin() as conn:
+        conn.execute(sa.insert(NOTES), note(2))
+    host.dispose()
+    assert numbers(on_mariadb) == [2]
+
+
+def test_a_rollback_through_another_copy_of_the_engine_takes_them_back(on_mariadb: UnitOfWork) -> None:
+    """A host may have prepared an engine under other execution options: the dialect is the same."""
+    host = sa.create_engine(on_mariadb.engine.url, pool_size=1, max_overflow=0)
+    prepare_engine(host.execution_options(logging_token="copy"))
+    with host.connect() as conn:
+        _INSERT.write(conn, [note(1)])
+        conn.rollback()
+        conn.execute(sa.insert(NOTES), note(2))
+        conn.commit()
+    host.dispose()
+    assert numbers(on_mariadb) == [2]
+
+
 def test_a_refused_write_stores_nothing_of_its_unit(uow: UnitOfWork) -> None:
     """CI-8. Not what stood before it either: the COMMIT is not reached."""
     twin = note(1)
@@ -108,6 +138,25 @@ def test_a_refused_write_stores_nothing_of_its_unit(uow: UnitOfWork) -> None:
     with pytest.raises(sa.exc.IntegrityError):
         uow.run(unit)
     assert numbers(uow) == []
+
+
+def test_a_connection_that_could_not_be_rolled_back_serves_nobody(on_mariadb: UnitOfWork) -> None:
+    """DB-10. The driver does not know what a refused COMMIT has left open: an error tells no state."""
+    twin = note(1)
+
+    def refuse() -> None:
+        raise OperationalError(1317, "Query execution was interrupted")
+
+    def unit(conn: sa.Connection) -> None:
+        connection: Any = conn.connection.dbapi_connection
+        connection.rollback = refuse
+        _INSERT.write(conn, [twin])
+        _INSERT.write(conn, [twin])
+
+    with pytest.raises(sa.exc.IntegrityError):
+        on_mariadb.run(unit)
+    on_mariadb.run(lambda conn: _INSERT.write(conn, [note(2)]))
+    assert numbers(on_mariadb) == [2]
 
 
 def test_a_caller_hears_of_a_refused_write_before_the_commit(engine: sa.Engine) -> None:
@@ -251,3 +300,44 @@ def test_a_counted_write_travels_with_the_commit(on_mariadb: UnitOfWork) -> None
         assert getattr(conn.connection.dbapi_connection, later._KEPT)
         conn.commit()
     assert numbers(on_mariadb) == [8]
+
+
+@pytest.mark.parametrize("code", [1317, 1969], ids=["killed", "took too long"])
+def test_an_interruption_after_the_commit_is_no_failure(
+    on_mariadb: UnitOfWork, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """CI-9. KILL QUERY may hit what holds the COMMIT behind it: the server says it was ended, and it is stored."""
+    really, interruptions = later._run, [code]
+
+    def run(connection: Any, kept: list[later._Kept]) -> None:
+        late = f"SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = {interruptions.pop()}" if interruptions else "DO 0"
+        really(connection, [*kept, later._Kept(late, None)])
+
+    monkeypatch.setattr(later, "_run", run)
+    known = note(7)
+
+    def found(conn: sa.Connection) -> str | None:
+        return conn.execute(sa.select(sa.literal("found")).where(NOTES.c.id == known["id"])).scalar()
+
+    def unit(conn: sa.Connection) -> str:
+        _INSERT.write(conn, [known])
+        return "stored"
+
+    assert on_mariadb.run(unit, landed=found) == "found"
+    assert numbers(on_mariadb) == [7]
+
+    interruptions.append(code)
+    with pytest.raises(CommitOutcomeUnknown):
+        on_mariadb.run(lambda conn: _INSERT.write(conn, [note(8)]))
+    assert numbers(on_mariadb) == [7, 8]
+
+
+@pytest.mark.parametrize("code", [1317, 1969], ids=["killed", "took too long"])
+def test_an_interruption_before_the_commit_is_an_error_as_ever(on_mariadb: UnitOfWork, code: int) -> None:
+    def unit(conn: sa.Connection) -> None:
+        _INSERT.write(conn, [note(7)])
+        conn.exec_driver_sql(f"SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = {code}")
+
+    with pytest.raises(sa.exc.DBAPIError):
+        on_mariadb.run(unit, repeatable=True)
+    assert numbers(on_mariadb) == []
