@@ -20,6 +20,7 @@ from engine.errors import (
 )
 from outbox.base.db import classify, is_prepared
 from outbox.base.later import send_kept
+from registry.errors import AiJobsError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, SessionTransaction, scoped_session
@@ -50,6 +51,13 @@ def joined(
         raise CallerTransactionLostError(
             f"the database refused a statement ({classify(error)}); roll this transaction back and run it again"
         ) from error
+    except AiJobsError:
+        # An answer, with nothing left half done: the caller may go on.
+        raise
+    except BaseException:
+        # Cut short, as by a signal handler of the caller's, perhaps between a job and its event.
+        _poison(session)
+        raise
     if after_commit is not None:
         _watch(session, conn, after_commit)
 
@@ -178,7 +186,8 @@ def _after_end(session: Session, transaction: SessionTransaction) -> None:
 def _poison(session: Session | sa.Connection) -> None:
     if not isinstance(session, sa.Connection):
         _session_state(session)["lost"] = True
-    else:
+    elif not (session.closed or session.invalidated):
+        # One without a driver's connection commits nothing anyway.
         session.info["aijobs_lost"] = True
         if not sa.event.contains(session, "commit", _refuse_commit):
             sa.event.listen(session, "commit", _refuse_commit)
@@ -188,7 +197,7 @@ def _poison(session: Session | sa.Connection) -> None:
 def _refuse_commit(conn: sa.Connection) -> None:
     if conn.info.get("aijobs_lost"):
         # The transaction counts as ended once COMMIT was tried: a ROLLBACK of the caller's would not be sent.
-        conn.connection.rollback()
+        conn.dialect.do_rollback(conn.connection)
         _forgive(conn)
         raise CallerTransactionLostError()
 

@@ -423,6 +423,61 @@ def test_swallowing_the_error_does_not_commit_half(world: World, host: sa.Engine
     assert world.counts() == NOTHING
 
 
+@pytest.mark.parametrize("error", [TimeoutError, KeyboardInterrupt], ids=lambda error: error.__name__)
+@pytest.mark.parametrize("joins", ["session", "connection"])
+def test_a_create_that_was_cut_short_is_not_committed_half(
+    world: World, host: sa.Engine, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], joins: str
+) -> None:
+    """CI-8. A signal handler of the caller's may raise anywhere, so between the job and its event too."""
+
+    def cut(*_arguments: Any) -> None:
+        raise error
+
+    with Session(host) if joins == "session" else host.connect() as session:
+        add_note(session)
+        with monkeypatch.context() as cutting:
+            cutting.setattr(world.app.outbox, "append", cut)
+            with pytest.raises(error):
+                world.create(session=session)
+        with pytest.raises(CallerTransactionLostError):
+            session.commit()
+        session.rollback()
+        assert world.counts() == NOTHING
+        assert notes(host) == 0
+
+        world.create(session=session)
+        session.commit()
+    assert world.counts() == CREATED
+
+
+@pytest.mark.databases("mariadb", "postgresql")
+@pytest.mark.parametrize("joins", ["session", "connection"])
+def test_a_lost_connection_loses_the_callers_transaction(
+    world: World, database_kind: str, host: sa.Engine, joins: str
+) -> None:
+    """CI-8. The error is typed here too, and COMMIT is refused by whoever notices first."""
+    kill = {
+        "mariadb": ("SELECT CONNECTION_ID()", "KILL {}"),
+        "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend({})"),
+    }
+    whoami, end = kill[database_kind]
+    with Session(host) if joins == "session" else host.connect() as session:
+        add_note(session)
+        victim = session.execute(sa.text(whoami)).scalar_one()
+        with host.connect() as killer:
+            killer.exec_driver_sql(end.format(victim))
+        with pytest.raises(CallerTransactionLostError):
+            world.create(session=session)
+        with pytest.raises((CallerTransactionLostError, sa.exc.PendingRollbackError)):
+            session.commit()
+        session.rollback()
+
+        world.create(session=session)
+        session.commit()
+    assert notes(host) == 0
+    assert world.counts() == CREATED
+
+
 @pytest.mark.databases("mariadb", "postgresql")
 def test_a_lock_wait_inside_the_callers_transaction_loses_all_of_it(
     world: World, database_kind: str, host: sa.Engine
