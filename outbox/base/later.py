@@ -11,7 +11,6 @@ COMMIT, so that a decision made about rows holds when it is stored, or nothing i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -74,7 +73,7 @@ def keep_writes(engine: sa.Engine) -> None:
     def commit_with_kept(connection: Any) -> None:
         kept = _take(connection.dbapi_connection)
         if kept:
-            _commit(connection.dbapi_connection, kept)
+            _commit(connection, kept)
         else:
             commit(connection)
 
@@ -147,17 +146,16 @@ def _take(connection: Any) -> list[_Kept]:
     return kept
 
 
-def _commit(connection: Any, kept: list[_Kept]) -> None:
+def _commit(pooled: Any, kept: list[_Kept]) -> None:
     try:
-        _run(connection, [*kept, _Kept("COMMIT", None)])
+        _run(pooled.dbapi_connection, [*kept, _Kept("COMMIT", None)])
     except Exception:
         # SQLAlchemy takes a transaction for ended once its COMMIT was tried, and would send no ROLLBACK.
         try:
-            connection.rollback()
+            pooled.dbapi_connection.rollback()
         except Exception:  # noqa: BLE001 - the first error is the one to tell
-            # Whoever came next would commit what is open.
-            with suppress(Exception):
-                connection.close()
+            # Whoever had this connection next would commit what is open.
+            pooled.invalidate(soft=True)
         raise
 
 
