@@ -152,5 +152,8 @@ class DispatcherProcess:
         try:
             found = self._transport.wait_wake(list(self._channels), timeout_ms, self._stopped.is_set)
             self._hinted = None if found is None else self._channels[found]
+            if found is not None:
+                # The last in line from now on: the first with a hint is answered, and some queues have one always.
+                self._channels[found] = self._channels.pop(found)
         except TransportError:
             self._stopped.wait(timeout_ms / 1000)

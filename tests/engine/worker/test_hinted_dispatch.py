@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from engine.intake.wake import dispatcher_channel
 from engine.worker.assembly import make_dispatcher
 from outbox.events import EventType, NewEvent
@@ -54,3 +56,33 @@ def test_hints_about_one_queue_keep_nobody_from_the_others(make_world: MakeWorld
             return silent.id in published(world)
 
         eventually(busy, message="the silent event was found")
+
+
+@pytest.mark.parametrize("redis", [False, True], ids=["memory", "redis"])
+@pytest.mark.parametrize(("busy", "quiet"), [(QUEUE, OTHER_QUEUE), (OTHER_QUEUE, QUEUE)])
+def test_a_hint_waits_for_no_lull_in_those_about_another_queue(
+    make_world: MakeWorld,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    redis: bool,
+    busy: str,
+    quiet: str,
+) -> None:
+    """Creators of one queue may hint faster than rounds are made; the next poll is minutes away."""
+    url = request.getfixturevalue("redis_url") if redis else "memory://"
+    world = make_world(url, dispatcher={"poll_ms": 300_000})
+    transport = world.app.transport
+    really = transport.wait_wake
+
+    def wait_wake(*arguments: Any) -> str | None:
+        transport.wake(dispatcher_channel(busy))
+        return really(*arguments)
+
+    with dispatching(world):
+        monkeypatch.setattr(transport, "wait_wake", wait_wake)
+        event = NewEvent(EventType.ENQUEUE, uuid4(), "synthetic", quiet, 50, 1)
+        world.run(lambda conn: world.app.outbox.append(conn, [event]))
+        transport.wake(dispatcher_channel(busy))
+        transport.wake(dispatcher_channel(quiet))
+
+        eventually(lambda: event.id in published(world), message="the other queue was looked at")
