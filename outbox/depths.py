@@ -15,7 +15,7 @@ from outbox.transports.base import Transport
 
 #: How long an answer of the transport counts, in s.
 FRESH_S = 1.0
-#: Up to this part of the mark a queue is far from it: what four dispatchers add unseen still fits below.
+#: What a dispatcher adds without a look stays below this part of the mark, so that what four of them do still fits.
 _FAR = 4
 
 
@@ -23,10 +23,11 @@ class Depths:
     """What the transport said of each queue, and what was put there since. Safe for rounds that run in parallel."""
 
     def __init__(
-        self, transport: Transport, *, mark: int, monotonic: Callable[[], float] = time.monotonic
+        self, transport: Transport, *, mark: int, batch: int, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
+        """``batch``: how many tickets one round adds to a queue at most."""
         self._transport = transport
-        self._far = mark // _FAR
+        self._far = mark // _FAR - batch
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._known: dict[str, _Look] = {}
@@ -46,7 +47,7 @@ class Depths:
 
     def _far_from_mark(self, queue: str, now: float) -> _Look | None:
         look = self._known.get(queue)
-        return look if look and look.depth < self._far and now - look.at < FRESH_S else None
+        return look if look and look.depth <= self._far and now - look.at < FRESH_S else None
 
     def add(self, queue: str, tickets: int) -> None:
         """So many were put on ``queue``."""

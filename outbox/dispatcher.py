@@ -91,10 +91,12 @@ class OutboxDispatcher:
         self._on_delivered = on_delivered
         self._monotonic = monotonic
         self._sleep = sleep
-        self._depths = Depths(transport, mark=self._options.high_water_mark, monotonic=monotonic)
+        mark, batch = self._options.high_water_mark, self._options.batch
+        self._depths = Depths(transport, mark=mark, batch=batch, monotonic=monotonic)
         self._outages = 0
         self._closed_until = 0.0
-        self._at_mark = False
+        #: Queues with less room than for a batch when they were looked at last.
+        self._at_mark: frozenset[str] = frozenset()
         self._rounds_at_mark = 0
 
     @property
@@ -115,11 +117,11 @@ class OutboxDispatcher:
         except TransportUnavailable as error:
             self._open_breaker(error)
             return False
+        self._at_mark = self._at_mark - room.keys() | {q for q, limit in room.items() if limit < self._options.batch}
         found = self._claim(room)
         if found.claims:
             point(Point.DISPATCHER_AFTER_CLAIM)
             self._put(found)
-        self._at_mark = any(limit < self._options.batch for limit in room.values())
         self._rounds_at_mark = self._rounds_at_mark + 1 if self._at_mark and not found.claims else 0
         return found.full
 

@@ -185,11 +185,33 @@ class TestRounds:
 
         assert {ticket.job_id for ticket in flaky.puts[-1]} == {made[3].id, other[0].id}
 
+    def test_rounds_in_parallel_tell_each_other_what_is_at_its_mark(
+        self, world: World, flaky: FlakyTransport
+    ) -> None:
+        """TR-10. One about another queue may end later, and knows nothing of this one."""
+        dispatcher = dispatcher_of(world, flaky, high_water_mark=3, batch=3)
+        other = jobs(world, 1, job_type="active_recall", payload=_question())[0]
+
+        def fill_the_queue() -> None:
+            flaky.during_put = lambda: None
+            jobs(world, 4)
+            for _ in range(2):
+                dispatcher.run_once()
+
+        flaky.during_put = fill_the_queue
+        dispatcher.run_once(other.queue_name)
+        assert dispatcher.pause_ms < 1_000
+        flaky.claim(QUEUE, 3, "worker", 600_000)
+
+        dispatcher.run_once(other.queue_name)
+
+        assert world.depth() == 1
+
     def test_a_queue_far_from_its_mark_is_not_asked_again_for_every_job(
         self, world: World, flaky: FlakyTransport, monotonic: Clock
     ) -> None:
         """Design 14. Whether there is room is asked where it matters: near the mark, and once a second."""
-        dispatcher = dispatcher_of(world, flaky, monotonic, high_water_mark=40)
+        dispatcher = dispatcher_of(world, flaky, monotonic, high_water_mark=64, batch=8)
 
         def round_of(number: int) -> int:
             flaky.depths = 0
@@ -198,9 +220,9 @@ class TestRounds:
             return flaky.depths
 
         assert [round_of(1), round_of(1), round_of(7)] == [1, 0, 0]
-        # Nine tickets were put; from a quarter of the mark on it is asked.
-        assert [round_of(1), round_of(1), round_of(1)] == [0, 1, 1]
-        for delivery in flaky.claim(QUEUE, 40, "worker", 600_000):
+        # Nine tickets were put; where a full batch could bring it beyond a quarter of the mark it is asked.
+        assert [round_of(1), round_of(1), round_of(1)] == [1, 1, 1]
+        for delivery in flaky.claim(QUEUE, 64, "worker", 600_000):
             assert delivery.ticket.queue_name == QUEUE
         assert [round_of(1), round_of(1)] == [1, 0]
         monotonic.now += 1.0
@@ -210,7 +232,9 @@ class TestRounds:
         self, world: World, flaky: FlakyTransport, monotonic: Clock
     ) -> None:
         """TR-10. Not even where none of them knows of the others' tickets."""
-        several = [dispatcher_of(world, flaky, monotonic, f"dispatcher-{n}", high_water_mark=40) for n in range(4)]
+        several = [
+            dispatcher_of(world, flaky, monotonic, f"dispatcher-{n}", high_water_mark=40, batch=4) for n in range(4)
+        ]
         for dispatcher in several:
             dispatcher.run_once()
         for turn in range(80):
@@ -218,6 +242,23 @@ class TestRounds:
             several[turn % 4].run_once()
 
         assert world.depth() <= 40
+
+    @pytest.mark.parametrize("batch", [3, 10, 100])
+    def test_nor_does_a_burst_bring_a_queue_beyond_its_mark(
+        self, world: World, flaky: FlakyTransport, monotonic: Clock, batch: int
+    ) -> None:
+        """TR-10. Each of them saw the queue empty a moment ago."""
+        several = [
+            dispatcher_of(world, flaky, monotonic, f"dispatcher-{n}", high_water_mark=40, batch=batch) for n in range(4)
+        ]
+        for dispatcher in several:
+            dispatcher.run_once()
+        jobs(world, 100)
+        for _ in range(20):
+            for dispatcher in several:
+                dispatcher.run_once()
+
+        assert world.depth() == 40
 
     def test_priorities_leave_in_order_and_age_into_it(
         self, world: World, dispatcher: OutboxDispatcher, flaky: FlakyTransport
