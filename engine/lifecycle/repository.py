@@ -98,7 +98,7 @@ class AiJobLifecycleRepository:
         ``deliveries`` maps job ids to the delivery number at hand. Answers for every id. The rows are read
         under their locks, decided by :func:`decide_claim`, and written by one update that repeats the whole
         condition; were it ever to disagree, at the latest the COMMIT raises a
-        :class:`~outbox.base.later.Shortfall`, and so it does where the lease would have ended by then.
+        :class:`~outbox.base.later.Shortfall`, and so it does where half of the lease is over by then.
         """
         found = candidates.lock(conn, list(deliveries), self._clock)
         answers: dict[UUID, ClaimedJob | Refusal] = dict.fromkeys(deliveries, Refusal.MISSING)
@@ -129,7 +129,8 @@ class AiJobLifecycleRepository:
             answers.update(dict.fromkeys(present, Refusal.BUSY))
 
     def _take(self, conn: sa.Connection, claims: list[Claim], worker: str, at: datetime, lease: timedelta) -> None:
-        times = {"at": at, "lease_ends": at + lease, "now_us": self._clock.us()}
+        # A lease is at least three heartbeats long, so half of it is enough to be renewed in.
+        times = {"at": at, "lease_ends": at + lease, "latest": at + lease / 2, "now_us": self._clock.us()}
         for counted in (0, 1):
             group = [c for c in claims if c.start_reason.counts_as_attempt == bool(counted)]
             if not group:

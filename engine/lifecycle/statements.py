@@ -129,8 +129,8 @@ TAKE = Keyed(
     sa.update(AI_JOB)
     .where(
         pair_of(_C.id, _C.epoch),
-        # A claimer that stood still since then gets no lease that is over.
-        moment("now_us") < _lease_ends,
+        # A claimer that stood still since then gets no lease that is over before its first heartbeat.
+        moment("now_us") < sa.bindparam("latest", type_=_C.lock_until.type),
         _C.lifecycle_status.in_(_OPEN),
         sa.or_(_C.lock_until.is_(None), _C.lock_until <= moment("now_us")),
         sa.or_(_C.wait_kind.is_(None), _C.wait_kind.in_(words(*sorted(TIMED_WAITS)))),
