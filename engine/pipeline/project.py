@@ -64,7 +64,8 @@ class Projection:
     def commit_many(self, batch: Sequence[Produced]) -> list[Ending | Exception]:
         """Commit jobs without projectors in one transaction; on any trouble each in its own."""
         try:
-            self._uow.run(partial(self._succeed_all, batch=batch))
+            # Were the answer to COMMIT lost, the second run finds nothing left to end: a shortfall.
+            self._uow.run(partial(self._succeed_all, batch=batch), repeatable=True)
         except DatabaseUnavailable:
             raise
         except Exception:  # noqa: BLE001 - whoever is to blame, the others are not run again because of it

@@ -17,6 +17,7 @@ from projectors import ArtifactRef
 from tests.engine.pipeline.samples import Answer, Ask
 from tests.support.faults import refusing
 from tests.support.mapped import essay_on
+from tests.support.migrated import engine_for
 from tests.support.proxy import TcpProxy
 from tests.support.world import World
 
@@ -279,6 +280,48 @@ def test_a_final_commit_without_an_answer_is_found_and_not_repeated(
     assert len(world.endings(lease.job_id)) == 1
     assert len(world.rows("ai_job_output")) == 1
     assert projector.runs == (1 if projected else 0)
+
+
+@pytest.mark.databases("mariadb", "postgresql")
+def test_a_batch_whose_connection_was_gone_is_not_taken_apart(
+    world: World, database_kind: str, tables_url: str
+) -> None:
+    """DB-10. Its first word to the server may be its COMMIT, so a quiet night looks like a lost answer."""
+    whoami, end = {
+        "mariadb": ("SELECT CONNECTION_ID()", "KILL {}"),
+        "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend({})"),
+    }[database_kind]
+    leases = [world.claimed() for _ in range(3)]
+    late = Late(world, *leases)
+    victim = world.app.uow.read(lambda conn: conn.exec_driver_sql(whoami).scalar_one())
+    with engine_for(tables_url) as other, other.connect() as killer:
+        killer.exec_driver_sql(end.format(victim))
+
+    assert [str(ending) for ending in late.commit_many()] == ["succeeded"] * 3
+
+    assert not world.count("finish.batch_split")
+    assert len(world.rows("ai_job_output")) == 3
+
+
+@pytest.mark.databases("mariadb", "postgresql")
+def test_a_batch_whose_commit_got_no_answer_is_found_stored(
+    request: pytest.FixtureRequest, world: World, database_kind: str, tables_url: str,
+    tcp_proxy: Callable[[str, int], TcpProxy],
+) -> None:  # fmt: skip
+    """CI-9, promise 4."""
+    server = request.getfixturevalue({"mariadb": "mariadb_server", "postgresql": "postgres_server"}[database_kind])
+    proxy = tcp_proxy(server.host, server.port)
+    with World(proxy.url(tables_url)) as far:
+        leases = [far.claimed() for _ in range(3)]
+        late = Late(far, *leases)
+        fault = proxy.drop_answers_once(b"COMMIT")
+
+        endings = late.commit_many()
+
+        fault.wait()
+    assert [str(ending) for ending in endings] == ["succeeded"] * 3
+    assert [len(world.endings(lease.job_id)) for lease in leases] == [1, 1, 1]
+    assert len(world.rows("ai_job_output")) == 3
 
 
 class Late:
