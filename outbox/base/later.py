@@ -24,6 +24,9 @@ MAX_KEPT: Final = 1_000_000
 _KEEPS: Final = "_aijobs_keeps_writes"
 _KEPT: Final = "_aijobs_kept_writes"
 
+#: What a dialect tells before each statement.
+_EXECUTING: Final = ("do_execute", "do_execute_no_params", "do_executemany")
+
 #: What the server is told to say of a count that is not met, and the number it says it under.
 _SHORT: Final = "aijobs: rows were changed by somebody else"
 _SIGNAL: Final = 1644
@@ -63,10 +66,11 @@ class _Kept(NamedTuple):
 def keep_writes(engine: sa.Engine) -> None:
     """Let connections of ``engine`` keep what :func:`write_later` is given, where their server can take it."""
     dialect: Any = engine.dialect
-    if dialect.driver != "pymysql":
+    if dialect.driver != "pymysql" or any(getattr(dialect.dispatch, event) for event in _EXECUTING):
+        # Listeners that are there already may execute a statement themselves; ours would not be asked then.
         return
     setattr(dialect, _KEEPS, True)
-    for event in ("do_execute", "do_execute_no_params", "do_executemany"):
+    for event in _EXECUTING:
         sa.event.listen(engine, event, _send_first)
     commit, rollback = dialect.do_commit, dialect.do_rollback
 

@@ -22,6 +22,7 @@ from tests.outbox.base.notes import NOTES, write
 from tests.support.databases import Databases
 
 _INSERT = RowInsert(NOTES, ["id", "title", "n"])
+_ANSWERING = RowInsert(NOTES, ["id", "title", "n"], returning=["id", "n", "title"])
 _COUNT_UP = Keyed(sa.update(NOTES).where(one_of(NOTES.c.id)).values(n=NOTES.c.n + 1))
 
 
@@ -122,6 +123,25 @@ def test_a_rollback_through_another_copy_of_the_engine_takes_them_back(on_mariad
         conn.rollback()
         conn.execute(sa.insert(NOTES), note(2))
         conn.commit()
+    host.dispose()
+    assert numbers(on_mariadb) == [2]
+
+
+def test_a_host_that_executes_statements_itself_does_so_after_them(on_mariadb: UnitOfWork) -> None:
+    """As SQLAlchemy's own recipe does that runs statements again after a lost connection."""
+
+    def execute(cursor: Any, statement: str, parameters: Any, _context: Any) -> bool:
+        cursor.execute(statement, parameters)
+        return True
+
+    host = sa.create_engine(on_mariadb.engine.url)
+    sa.event.listen(host, "do_execute", execute)
+    prepare_engine(host)
+    with host.begin() as conn:
+        answer = _ANSWERING.fetch_later(conn, [note(1)])
+        conn.execute(sa.update(NOTES).values(n=NOTES.c.n + 1))
+        later.send_kept(conn)
+        assert [n for _id, n, _title in answer()] == [1]
     host.dispose()
     assert numbers(on_mariadb) == [2]
 
@@ -249,9 +269,6 @@ def test_a_row_too_few_undoes_the_whole_unit(uow: UnitOfWork, follows: str) -> N
         with pytest.raises(later.Shortfall):
             uow.run(unit)
     assert numbers(uow) == [7]
-
-
-_ANSWERING = RowInsert(NOTES, ["id", "title", "n"], returning=["id", "n", "title"])
 
 
 def test_rows_come_back_with_the_commit(uow: UnitOfWork) -> None:
