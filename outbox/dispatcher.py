@@ -11,9 +11,10 @@ transport answers with "duplicate" (OB-7).
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from uuid import UUID
@@ -34,6 +35,8 @@ from outbox.transports.base import PutResult, Ticket, Transport
 
 #: Runs in the transaction that marks deliveries as published, before the outbox is touched.
 OnDelivered = Callable[[sa.Connection, Sequence[UUID]], None]
+#: Which of some jobs can be had at once.
+Free = Callable[[sa.Connection, Sequence[UUID]], Collection[UUID]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,7 @@ class OutboxDispatcher:
         telemetry: Telemetry,
         options: DispatchOptions | None = None,
         on_delivered: OnDelivered = lambda _conn, _ids: None,
+        free: Free = lambda _conn, ids: ids,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
@@ -89,6 +93,7 @@ class OutboxDispatcher:
         self._telemetry = telemetry
         self._options = options or DispatchOptions()
         self._on_delivered = on_delivered
+        self._free = free
         self._monotonic = monotonic
         self._sleep = sleep
         mark, batch = self._options.high_water_mark, self._options.batch
@@ -201,13 +206,20 @@ class OutboxDispatcher:
         # In the order of their keys, like everybody who locks several jobs.
         jobs = sorted({event.job_id for event in events}, key=attrgetter("int"))
 
+        runs = itertools.count()
+
+        def delivered(conn: sa.Connection) -> None:
+            # Who holds a job for longer than one wait lasts, as a worker that was frozen, holds up that one alone.
+            free = self._free(conn, jobs) if next(runs) else set(jobs)
+            self._on_delivered(conn, [job for job in jobs if job in free])
+
         def mark_all(conn: sa.Connection) -> int:
-            self._on_delivered(conn, jobs)
+            delivered(conn)
             self._outbox.mark_all_published(conn, ids, token)
             return len(ids)
 
         def mark_held(conn: sa.Connection) -> int:
-            self._on_delivered(conn, jobs)
+            delivered(conn)
             return self._outbox.mark_published(conn, ids, token)
 
         # Should the answer to COMMIT be lost, marking again changes nothing.

@@ -274,6 +274,7 @@ def make_outbox_dispatcher(app: AiJobApp, *, owner: str | None = None) -> Outbox
         owner=owner or process_name("dispatcher"), telemetry=app.telemetry,
         options=_dispatch_options(app),
         on_delivered=lambda conn, ids: app.lifecycle.stamp_delivered(conn, ids, look_after_ms=look_after),
+        free=app.lifecycle.unlocked,
     )  # fmt: skip
 
 

@@ -75,6 +75,17 @@ def test_expired_outbox_claims_are_released_while_one_is_held_up(world: World) -
     assert other.status == "processing"
 
 
+def test_deliveries_of_one_batch_are_marked_while_the_job_of_one_is_held_up(world: World) -> None:
+    """OB-8. A worker that was frozen while it claimed: what its ticket brought must not stop the dispatcher."""
+    held_up, other = world.create(), world.create()
+
+    with standing_still(world, "ai_job", held_up.id):
+        world.dispatch()
+
+        for job in (held_up, other):
+            assert {row["status"] for row in world.rows("outbox_event", aggregate_id=job.id)} == {"published"}
+
+
 def test_jobs_of_one_batch_run_while_one_of_them_is_held_up(world: World) -> None:
     held_up, other = world.create(), world.create()
     world.dispatch()
