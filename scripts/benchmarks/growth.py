@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -51,13 +52,13 @@ def workers(bench: Bench) -> Steps:
     jobs = bench.scale.jobs
     for count in (1, 2, 4):
         rows._queue(bench, ENGINE, jobs)
-        ticks = Ticks()
+        ticks, began = Ticks(), time.monotonic()
         with ExitStack() as stack:
             programs = [
                 stack.enter_context(ENGINE.worker(bench.servers, ticks, rows.NOOP_SLOTS)) for _ in range(count)
             ]
             rows._wait(ticks, jobs, programs[0])
-            span = ENGINE.ask(bench.servers, "ended", jobs)["span_s"]
+            span = ENGINE.ask(bench.servers, "ended", jobs, time.monotonic() - began)["span_s"]
         ticks.remove()
         yield f"{count} worker{'s' if count > 1 else ''}", {"jobs_s": jobs / span}
 

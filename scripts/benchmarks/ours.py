@@ -1,6 +1,6 @@
 """The engine, as a program: creates, dispatches, and says what its tables hold.
 
-    ours schema | create JOBS BULK SLEEP_S FILLER | dispatch JOBS | trickle JOBS GAP_S | ended JOBS
+    ours schema | create JOBS BULK SLEEP_S FILLER | dispatch JOBS | trickle JOBS GAP_S | ended JOBS WITHIN_S
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 
 import sqlalchemy as sa
 
 from engine import CreateJobInput
+from engine.lifecycle.models import AI_JOB
 from engine.migrations import runner
 from engine.worker.assembly import make_dispatcher
+from outbox.base.clock import moment
 from scripts.benchmarks.jobs import Order, app
 
 Answer = dict[str, float]
 
-_SPAN = sa.text(
-    "SELECT COUNT(*), MIN(started_at), MAX(finished_at) FROM ai_job WHERE lifecycle_status = 'succeeded'"
+_SPAN = sa.select(sa.func.count(), sa.func.min(AI_JOB.c.started_at), sa.func.max(AI_JOB.c.finished_at)).where(
+    AI_JOB.c.lifecycle_status == "succeeded", AI_JOB.c.started_at >= moment("since_us")
 )
 
 
@@ -75,19 +76,18 @@ def trickle(jobs: float, gap_s: float) -> Answer:
     return {}
 
 
-def ended(jobs: float) -> Answer:
-    """Wait until that many jobs have succeeded; the span between the first start and the last commit."""
-    deadline = time.monotonic() + 60
+def ended(jobs: float, within_s: float) -> Answer:
+    """Wait until that many jobs have succeeded which were started in the last ``within_s`` from now.
+
+    Answers with the span between their first start and their last commit.
+    """
+    began = time.monotonic()
     while True:
-        count, first, last = app.uow.read(lambda conn: tuple(conn.execute(_SPAN).one()))
-        if count >= jobs or time.monotonic() > deadline:
-            return {"jobs": count, "span_s": (_instant(last) - _instant(first)).total_seconds() if count else 0.0}
+        since = {"since_us": app.clock.us(-1000 * (within_s + time.monotonic() - began))}
+        count, first, last = app.uow.read(lambda conn: tuple(conn.execute(_SPAN, since).one()))  # noqa: B023
+        if count >= jobs or time.monotonic() > began + 60:
+            return {"jobs": count, "span_s": (last - first).total_seconds() if count else 0.0}
         time.sleep(0.05)
-
-
-def _instant(value: datetime | str) -> datetime:
-    """SQLite keeps instants as text."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def _request(order: Order) -> CreateJobInput:

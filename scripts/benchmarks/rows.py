@@ -135,13 +135,14 @@ def _queue(bench: Bench, system: System, jobs: int, *, sleep_s: float = 0.0) -> 
 
 def _worked(bench: Bench, system: System, jobs: int, slots: int, *, sleep_s: float = 0.0) -> Counts:
     """From the first start to the last end; of the engine from the first claim to the last commit."""
+    began = time.monotonic()
     with _ticks() as ticks, system.worker(bench.servers, ticks, slots) as worker:
         _wait(ticks, jobs, worker)
         cpu = worker.cpu_s()
         times = sorted(at for _, at in ticks.read())
         span = times[-1] - times[0] + sleep_s
         if system.role == "engine":
-            span = max(span, system.ask(bench.servers, "ended", jobs)["span_s"])
+            span = max(span, system.ask(bench.servers, "ended", jobs, time.monotonic() - began)["span_s"])
         peak = worker.peak_rss
     return {"jobs_s": jobs / span, "worker_cpu_us": cpu / jobs * 1e6, "rss_mib": peak / _MIB}
 
@@ -162,13 +163,14 @@ def pipeline_one(bench: Bench, system: System) -> Counts:
 def _flow(bench: Bench, system: System, jobs: int, bulk: int) -> Counts:
     bench.fresh(system)
     figures: Counts = {}
+    began = time.monotonic()
     with _ticks() as ticks, system.worker(bench.servers, ticks, NOOP_SLOTS) as worker, _dispatching(bench, system):
         _warm(bench, system, ticks, worker)
         with bench.counted(system, figures, jobs):
             answer = system.ask(bench.servers, "create", jobs, bulk, 0, 0)
             _wait(ticks, _WARM + jobs, worker)
             if system.role == "engine":
-                system.ask(bench.servers, "ended", _WARM + jobs)
+                system.ask(bench.servers, "ended", _WARM + jobs, time.monotonic() - began)
         last = max(at for _, at in ticks.read())
     return {"jobs_s": jobs / (last - answer["began"]), "create_jobs_s": jobs / answer["seconds"], **figures}
 
