@@ -39,7 +39,8 @@ class WakeHint:
         """Ask for a hint to the dispatchers of ``queues`` soon. Never raises and never waits."""
         with self._lock:
             self._queues.update(queues)
-            if self._thread is None:
+            if not self._closed.is_set() and (self._thread is None or not self._thread.is_alive()):
+                # The first hint, or the first of a process that was forked from one with a thread.
                 self._thread = threading.Thread(target=self._run, name="aijobs-wake", daemon=True)
                 self._thread.start()
         self._asked.set()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 import threading
+
+import pytest
 
 from engine.intake.wake import WakeHint, dispatcher_channel
 from outbox.transports.memory import MemoryTransport
@@ -81,3 +85,30 @@ def test_two_senders_for_the_same_queues_are_one() -> None:
     """A caller's transaction with a hundred jobs sends one hint after its commit."""
     hint = WakeHint(MemoryTransport())
     assert len({hint.sender(["a", "b"]), hint.sender(["b", "a"]), hint.sender(["a"])}) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_sends_hints_of_its_own() -> None:
+    """TR-13. Servers that load the application before they fork leave their threads behind."""
+    transport = MemoryTransport()
+    hint = WakeHint(transport)
+    hint.send(["a"])
+    assert transport.wait_wake([dispatcher_channel("a")], 10_000)
+
+    def child() -> None:
+        hint.send(["b"])
+        sys.exit(0 if transport.wait_wake([dispatcher_channel("b")], 10_000) else 1)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    hint.close()
+
+
+def test_nothing_is_sent_after_the_end() -> None:
+    transport = MemoryTransport()
+    hint = WakeHint(transport)
+    hint.close()
+    hint.send(["a"])
+    assert transport.wait_wake([dispatcher_channel("a")], 0) is None
