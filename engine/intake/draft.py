@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from uuid import UUID
 
 from engine.intake.checks import check_fields, check_overrides, check_payload, to_canonical
@@ -121,7 +122,10 @@ def _fingerprint(
     definition: JobDefinition, wanted: CreateJobInput, overrides: JobOverrides, content: bytes
 ) -> bytes:
     """Type, target, input and overrides; not the time it may start, which a retry computes anew (CI-5)."""
-    chosen = {name: getattr(overrides, name) for name in JobOverrides.__dataclass_fields__}
-    return identity_digest(
-        definition.job_type, wanted.target_type, wanted.target_id, content, canonical_bytes(chosen)
-    )
+    return identity_digest(definition.job_type, wanted.target_type, wanted.target_id, content, _chosen(overrides))
+
+
+@lru_cache(maxsize=64)
+def _chosen(overrides: JobOverrides) -> bytes:
+    """The same few again and again, and mostly none."""
+    return canonical_bytes({name: getattr(overrides, name) for name in JobOverrides.__dataclass_fields__})

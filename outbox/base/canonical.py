@@ -19,6 +19,10 @@ from outbox.base.errors import NotCanonicalError
 _INT64 = 2**63
 #: Characters of a float without an exponent, its sign included.
 _LONGEST_FLOAT = 22
+#: Python and RFC 8785 write floats alike from the first of these on and below the second, but for whole ones.
+_SMALLEST_ALIKE, _ALIKE_BELOW = 1e-4, 1e16
+#: Whole numbers below it are written alike by all.
+_EXACT_BELOW = 2**53
 #: Far above any real document and far below Python's recursion limit.
 MAX_DEPTH = 200
 
@@ -110,7 +114,7 @@ def _check_int(value: int, place: str, _depth: int = 0) -> bool:
 def _check_float(value: float, place: str, _depth: int = 0) -> bool:
     if not math.isfinite(value):
         raise NotCanonicalError(f"{place}: NaN or Infinity")
-    return False
+    return not value.is_integer() and _SMALLEST_ALIKE <= abs(value) < _ALIKE_BELOW
 
 
 def _check_text(value: str, place: str, _depth: int = 0) -> bool:
@@ -167,11 +171,17 @@ def _dump(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_dump, value)) + "]"
     if isinstance(value, float):
-        return rfc8785.dumps(value).decode()
+        return _number(value)
     if isinstance(value, str):
         return _text(value)
     # Integers are ours: the library stops at 2**53, payloads may go to 64 bits (PC-6).
     return json.dumps(value)
+
+
+def _number(value: float) -> str:
+    if value.is_integer() and abs(value) < _EXACT_BELOW:
+        return str(int(value))
+    return rfc8785.dumps(value).decode()
 
 
 def _utf16(member: tuple[str, Any]) -> bytes:

@@ -40,6 +40,16 @@ def test_it_is_rfc_8785_wherever_that_is_defined(value: Any) -> None:
     assert canonical_bytes(value) == rfc8785.dumps(value)
 
 
+@given(
+    st.floats(-1e6, 1e6)
+    | st.integers(-(2**55), 2**55).map(float)
+    | st.sampled_from([1e-4, 9.999999999999999e-5, 9999999999999998.0, 1e16, 2.0**53, 2.0**53 - 1, -0.0])
+)
+def test_everyday_numbers_and_those_at_the_borders_are_written_as_rfc_8785_has_them(value: float) -> None:
+    for document in (value, [value, 1.5], {"a": value}):
+        assert canonical_bytes(document) == rfc8785.dumps(document)
+
+
 @given(VALUES)
 def test_reading_back_and_writing_again_changes_nothing(value: Any) -> None:
     written = canonical_bytes(value)
