@@ -28,6 +28,7 @@ from outbox.base.errors import (
 from outbox.base.failures import classify as classify
 from outbox.base.failures import interrupted, short, unavailable
 from outbox.base.failures import translate as translate
+from outbox.base.forks import leave_at_fork
 from outbox.base.idle import end_idle_transactions
 from outbox.base.later import keep_writes
 
@@ -82,6 +83,7 @@ def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any)
         ) from None
     keep_clean(engine)
     share_tls(engine)
+    leave_at_fork(engine)
     return end_idle_transactions(prepare_engine(engine), idle_transaction_ms)
 
 
