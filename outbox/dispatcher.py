@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from uuid import UUID
 
@@ -32,6 +33,10 @@ from outbox.errors import TicketRefused, TransportUnavailable
 from outbox.events import ClaimedDelivery
 from outbox.repository import OutboxRepository
 from outbox.transports.base import PutResult, Ticket, Transport
+
+#: Between the put and the mark of a round that is not full, in s. The workers that the tickets wake claim their jobs
+#: meanwhile: marking at once would hold the rows that they want, and the CPU where there is little.
+_MARK_PAUSE_S = 0.003
 
 #: Runs in the transaction that marks deliveries as published, before the outbox is touched.
 OnDelivered = Callable[[sa.Connection, Sequence[UUID]], None]
@@ -50,9 +55,6 @@ class DispatchOptions:
     backoff_limit_ms: int = 60_000
     breaker_limit_ms: int = 10_000
     claim_ttl_ms: int = 60_000
-    #: Between the put and the mark of a round that is not full. The workers that the tickets wake claim their
-    #: jobs meanwhile: marking at once would hold the rows that they want, and the CPU where there is little.
-    mark_pause_ms: int = 3
 
 
 @dataclass(slots=True)
@@ -83,7 +85,6 @@ class OutboxDispatcher:
         on_delivered: OnDelivered = lambda _conn, _ids: None,
         free: Free = lambda _conn, ids: ids,
         monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._uow = uow
         self._outbox = outbox
@@ -95,7 +96,6 @@ class OutboxDispatcher:
         self._on_delivered = on_delivered
         self._free = free
         self._monotonic = monotonic
-        self._sleep = sleep
         mark, batch = self._options.high_water_mark, self._options.batch
         self._depths = Depths(transport, mark=mark, batch=batch, monotonic=monotonic)
         self._outages = 0
@@ -177,7 +177,7 @@ class OutboxDispatcher:
         point(Point.DISPATCHER_AFTER_PUT)
         self._outages = 0
         if not found.full:
-            self._sleep(self._options.mark_pause_ms / 1000)
+            time.sleep(_MARK_PAUSE_S)
         refused = {e.id: a for e, a in zip(found.events, answers, strict=True) if isinstance(a, TicketRefused)}
         for token, events in found.claims:
             self._publish(token, [event for event in events if event.id not in refused])
@@ -205,28 +205,19 @@ class OutboxDispatcher:
         ids = [event.id for event in events]
         # In the order of their keys, like everybody who locks several jobs.
         jobs = sorted({event.job_id for event in events}, key=attrgetter("int"))
-
         runs = itertools.count()
 
-        def delivered(conn: sa.Connection) -> None:
+        def unit(conn: sa.Connection, mark: Callable[[sa.Connection, Sequence[UUID], UUID], int]) -> int:
             # Who holds a job for longer than one wait lasts, as a worker that was frozen, holds up that one alone.
             free = self._free(conn, jobs) if next(runs) else set(jobs)
             self._on_delivered(conn, [job for job in jobs if job in free])
-
-        def mark_all(conn: sa.Connection) -> int:
-            delivered(conn)
-            self._outbox.mark_all_published(conn, ids, token)
-            return len(ids)
-
-        def mark_held(conn: sa.Connection) -> int:
-            delivered(conn)
-            return self._outbox.mark_published(conn, ids, token)
+            return mark(conn, ids, token)
 
         # Should the answer to COMMIT be lost, marking again changes nothing.
         try:
-            marked = self._uow.run(mark_all, repeatable=True)
+            marked = self._uow.run(partial(unit, mark=self._outbox.mark_all_published), repeatable=True)
         except Shortfall:
-            marked = self._uow.run(mark_held, repeatable=True)
+            marked = self._uow.run(partial(unit, mark=self._outbox.mark_published), repeatable=True)
         point(Point.DISPATCHER_AFTER_MARK)
         self._telemetry.emit("outbox.published", marked)
         if marked != len(ids):

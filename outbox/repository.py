@@ -278,12 +278,13 @@ class OutboxRepository:
         """processing -> published for those of ``ids`` still held under ``token``; returns how many."""
         return _PUBLISH.execute(conn, ids, held_token=token, now_us=self._clock.us()) if ids else 0
 
-    def mark_all_published(self, conn: sa.Connection, ids: Sequence[UUID], token: UUID) -> None:
-        """:meth:`mark_published` where all of ``ids`` are still held.
+    def mark_all_published(self, conn: sa.Connection, ids: Sequence[UUID], token: UUID) -> int:
+        """:meth:`mark_published` where all of ``ids`` are still held; so many it returns.
 
         Where one is not, at the latest the COMMIT raises a :class:`~outbox.base.later.Shortfall`.
         """
         _PUBLISH.write(conn, ids, expect=len(ids), held_token=token, now_us=self._clock.us())
+        return len(ids)
 
     def give_back(
         self, conn: sa.Connection, ids: Sequence[UUID], token: UUID, error: str, *, delay_ms: int = 0

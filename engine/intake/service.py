@@ -137,7 +137,7 @@ class AiJobService:
         )
 
     def _write(self, drafts: Sequence[Draft], session: CallerSession | None) -> list[CreatedJob]:
-        queues = {draft.job.queue_name for draft in drafts}
+        queues = {each.job.queue_name for each in drafts}
         if session is not None:
             with joined(session, after_commit=self._wake.sender(queues)) as conn:
                 answers = self._writer.write(conn, drafts)
