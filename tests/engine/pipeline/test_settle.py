@@ -32,14 +32,13 @@ def wire(
     request: pytest.FixtureRequest, database_kind: str, tables_url: str, tcp_proxy: Callable[[str, int], TcpProxy]
 ) -> Iterator[tuple[TcpProxy, World]]:
     """A world whose database can be reached through a wire that loses things."""
-    if database_kind == "sqlite":
-        pytest.skip("SQLite has no wire")
     server = request.getfixturevalue({"mariadb": "mariadb_server", "postgresql": "postgres_server"}[database_kind])
     proxy = tcp_proxy(server.host, server.port)
     with World(proxy.url(tables_url)) as world:
         yield proxy, world
 
 
+@pytest.mark.databases("mariadb", "postgresql")
 @pytest.mark.parametrize("loss", ["answer", "request"])
 @pytest.mark.parametrize("name", DECISIONS)
 def test_an_ending_whose_commit_is_lost_is_written_once(
