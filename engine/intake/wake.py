@@ -41,9 +41,18 @@ class WakeHint:
             self._queues.update(queues)
             if not self._closed.is_set() and (self._thread is None or not self._thread.is_alive()):
                 # The first hint, or the first of a process that was forked from one with a thread.
-                self._thread = threading.Thread(target=self._run, name="aijobs-wake", daemon=True)
-                self._thread.start()
+                self._start()
         self._asked.set()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="aijobs-wake", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # A process without threads to spare, or at its end. The job is committed: polling covers it.
+            _log.debug("no hint sent: no thread can be started")
+        else:
+            self._thread = thread
 
     def sender(self, queues: Iterable[str]) -> Callable[[], None]:
         """:meth:`send` for ``queues``, to be called later; two senders of the same are equal."""

@@ -112,3 +112,21 @@ def test_nothing_is_sent_after_the_end() -> None:
     hint.close()
     hint.send(["a"])
     assert transport.wait_wake([dispatcher_channel("a")], 0) is None
+
+
+def test_a_process_that_can_start_no_thread_goes_on_without_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise 1. The job is committed by then: an error would say that there is none."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    transport = MemoryTransport()
+    hint = WakeHint(transport)
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", refuse)
+        hint.send(["a"])
+    hint.send(["b"])
+    hint.close()
+
+    channels = [dispatcher_channel(queue) for queue in ("a", "b")]
+    assert [transport.wait_wake(channels, 0) for _ in range(2)] == channels
