@@ -109,8 +109,7 @@ class DraftWriter:
     def _insert(self, conn: sa.Connection, fresh: _Unmade) -> tuple[Sequence[Draft], Births]:
         """Insert job rows: those that are made by it, without the ones that a rival was faster with."""
         if all(d.job.idempotency_digest is None for d in fresh.drafts):
-            found = self._lifecycle.insert_unkeyed(conn, [d.job for d in fresh.drafts]) if fresh.drafts else list
-            return fresh.drafts, found
+            return fresh.drafts, self._lifecycle.insert_unkeyed(conn, [d.job for d in fresh.drafts])
         births = self._insert_keyed(conn, fresh)
         born = {row.id for row in births}
         return [d for d in fresh.drafts if d.job.id in born], lambda: births
