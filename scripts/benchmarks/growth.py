@@ -58,7 +58,7 @@ def workers(bench: Bench) -> Steps:
                 stack.enter_context(ENGINE.worker(bench.servers, ticks, rows.NOOP_SLOTS)) for _ in range(count)
             ]
             rows._wait(ticks, jobs, programs[0])
-            span = ENGINE.ask(bench.servers, "ended", jobs, time.monotonic() - began)["span_s"]
+            span = ENGINE.ask(bench.servers, "ended", jobs, began)["span_s"]
         ticks.remove()
         yield f"{count} worker{'s' if count > 1 else ''}", {"jobs_s": jobs / span}
 

@@ -1,6 +1,6 @@
 """The engine, as a program: creates, dispatches, and says what its tables hold.
 
-    ours schema | create JOBS BULK SLEEP_S FILLER | dispatch JOBS | trickle JOBS GAP_S | ended JOBS WITHIN_S
+    ours schema | create JOBS BULK SLEEP_S FILLER | dispatch JOBS | trickle JOBS GAP_S | ended JOBS SINCE
 """
 
 from __future__ import annotations
@@ -76,17 +76,20 @@ def trickle(jobs: float, gap_s: float) -> Answer:
     return {}
 
 
-def ended(jobs: float, within_s: float) -> Answer:
-    """Wait until that many jobs have succeeded which were started in the last ``within_s`` from now.
+def ended(jobs: float, since: float) -> Answer:
+    """Wait until that many jobs have succeeded which were started after ``since``, in seconds of the machine's
+    monotonic clock: the program that asks has one of its own, and starting this one took a while.
 
     Answers with the span between their first start and their last commit.
     """
-    began = time.monotonic()
+    deadline = time.monotonic() + 60
     while True:
-        since = {"since_us": app.clock.us(-1000 * (within_s + time.monotonic() - began))}
-        count, first, last = app.uow.read(lambda conn: tuple(conn.execute(_SPAN, since).one()))  # noqa: B023
-        if count >= jobs or time.monotonic() > began + 60:
-            return {"jobs": count, "span_s": (last - first).total_seconds() if count else 0.0}
+        started = {"since_us": app.clock.us(-1000 * (time.monotonic() - since))}
+        count, first, last = app.uow.read(lambda conn: tuple(conn.execute(_SPAN, started).one()))  # noqa: B023
+        if count >= jobs:
+            return {"jobs": count, "span_s": (last - first).total_seconds()}
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{count} of {jobs:.0f} jobs have ended")
         time.sleep(0.05)
 
 

@@ -142,7 +142,7 @@ def _worked(bench: Bench, system: System, jobs: int, slots: int, *, sleep_s: flo
         times = sorted(at for _, at in ticks.read())
         span = times[-1] - times[0] + sleep_s
         if system.role == "engine":
-            span = max(span, system.ask(bench.servers, "ended", jobs, time.monotonic() - began)["span_s"])
+            span = max(span, system.ask(bench.servers, "ended", jobs, began)["span_s"])
         peak = worker.peak_rss
     return {"jobs_s": jobs / span, "worker_cpu_us": cpu / jobs * 1e6, "rss_mib": peak / _MIB}
 
@@ -170,7 +170,7 @@ def _flow(bench: Bench, system: System, jobs: int, bulk: int) -> Counts:
             answer = system.ask(bench.servers, "create", jobs, bulk, 0, 0)
             _wait(ticks, _WARM + jobs, worker)
             if system.role == "engine":
-                system.ask(bench.servers, "ended", _WARM + jobs, time.monotonic() - began)
+                system.ask(bench.servers, "ended", _WARM + jobs, began)
         last = max(at for _, at in ticks.read())
     return {"jobs_s": jobs / (last - answer["began"]), "create_jobs_s": jobs / answer["seconds"], **figures}
 
