@@ -219,9 +219,10 @@ class OutboxDispatcher:
         except Shortfall:
             marked = self._uow.run(partial(unit, mark=self._outbox.mark_published), repeatable=True)
         point(Point.DISPATCHER_AFTER_MARK)
-        self._telemetry.emit("outbox.published", marked)
+        about = {"job_id": str(jobs[0])} if len(jobs) == 1 else {}
+        self._telemetry.emit("outbox.published", marked, **about)
         if marked != len(ids):
-            self._telemetry.emit("outbox.claim_lost", len(ids) - marked)
+            self._telemetry.emit("outbox.claim_lost", len(ids) - marked, **about)
 
     def _give_back(self, found: _Round, error: TransportUnavailable) -> None:
         for token, events in found.claims:

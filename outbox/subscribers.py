@@ -66,7 +66,7 @@ class SubscriberDelivery:
         if subscriber is None:
             # Of another release: the event waits for a process that knows it (OB-4).
             self._give_back(event, token, "UNROUTABLE", _UNROUTABLE_MS)
-            self._telemetry.emit("outbox.unroutable")
+            self._telemetry.emit("outbox.unroutable", job_id=str(event.job_id))
             return
         try:
             subscriber(event)
@@ -76,7 +76,7 @@ class SubscriberDelivery:
             self._uow.run(
                 lambda conn: self._outbox.mark_published(conn, [event.id], token), repeatable=True
             )
-            self._telemetry.emit("outbox.published")
+            self._telemetry.emit("outbox.published", job_id=str(event.job_id))
 
     def _give_back(self, event: ClaimedEvent, token: UUID, why: str, delay_ms: int) -> None:
         self._uow.run(

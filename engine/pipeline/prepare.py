@@ -116,18 +116,21 @@ class Preparer:
 
     def _tell_waits(self, queue: QueueSpec, claimed: Sequence[Work]) -> None:
         """How long jobs had waited when they were claimed for the first time; one fact for a batch."""
-        waited = [
-            (work.job.started_at - work.job.created_at) // timedelta(milliseconds=1)
+        waited = {
+            work.job.id: (work.job.started_at - work.job.created_at) // timedelta(milliseconds=1)
             for work in claimed
             if work.claim.start_reason is StartReason.FIRST and work.job.started_at is not None
-        ]
+        }
         if waited:
-            self._telemetry.emit("job.started", len(waited), queue=queue.name, waited_ms=waited)
+            about = {"job_id": str(next(iter(waited)))} if len(waited) == 1 else {}
+            times = list(waited.values())
+            self._telemetry.emit("job.started", len(times), queue=queue.name, waited_ms=times, **about)
 
     def _knows(self, delivery: Delivery, result: Prepared) -> bool:
         if self._registry.find(delivery.ticket.job_type) is not None:
             return True
-        self._telemetry.emit("job.type_unknown", job_type=delivery.ticket.job_type)
+        ticket = delivery.ticket
+        self._telemetry.emit("job.type_unknown", job_id=str(ticket.job_id), job_type=ticket.job_type)
         result.deferred.append((delivery, UNKNOWN_TYPE_MS))
         return False
 

@@ -87,6 +87,13 @@ def jobs(world: World, number: int, **wanted: Any) -> list[JobView]:
     return [made.job for made in world.app.jobs.create_jobs(requests)]
 
 
+def hear(world: World, fact: str) -> list[dict[str, Any]]:
+    """What is said of each later ``fact``."""
+    heard: list[dict[str, Any]] = []
+    world.app.telemetry.listen(lambda name, ids: heard.append(dict(ids)) if name == fact else None)
+    return heard
+
+
 class TestRounds:
     """One claim, one round trip, one mark."""
 
@@ -104,6 +111,18 @@ class TestRounds:
             assert (row["status"], row["claim_token"]) == ("published", None)
             assert row["published_at"] is not None
         assert world.count("outbox.published") == 8
+
+    @pytest.mark.databases("sqlite")
+    def test_a_fact_about_one_job_names_it_and_one_about_several_counts_them(
+        self, world: World, dispatcher: OutboxDispatcher
+    ) -> None:
+        heard = hear(world, "outbox.published")
+        alone = world.create()
+        dispatcher.run_once()
+        jobs(world, 2)
+        dispatcher.run_once()
+
+        assert heard == [{"count": 1, "job_id": str(alone.id)}, {"count": 2}]
 
     def test_a_ticket_says_what_the_row_says(
         self, world: World, dispatcher: OutboxDispatcher, flaky: FlakyTransport
@@ -599,6 +618,7 @@ class TestSubscribers:
         done, cancelled = world.create(), world.create()
         world.app.jobs.request_cancel(cancelled.id)
         world.settle()
+        published = hear(world, "outbox.published")
         assert [e.status for e in world.endings(done.id)] == ["pending"] * 2
 
         self.deliver(world)
@@ -609,6 +629,7 @@ class TestSubscribers:
                 (done.id, EventType.COMPLETED), (cancelled.id, EventType.CANCELLED),
             }  # fmt: skip
             assert len(heard) == 2
+        assert sorted(ids["job_id"] for ids in published) == sorted([str(done.id), str(cancelled.id)] * 2)
         assert [e.status for e in world.endings(done.id)] == ["published"] * 2
 
     def test_without_subscribers_the_end_is_published_as_it_is_written(self, world: World) -> None:
@@ -649,8 +670,10 @@ class TestSubscribers:
         heard = self.told(world, "new")
         job = world.create()
         world.settle()
+        unroutable = hear(world, "outbox.unroutable")
 
         self.deliver(world, old=lambda event: None)
+        assert [ids["job_id"] for ids in unroutable] == [str(job.id)]
         [event] = world.endings(job.id)
         assert (event.status, event.attempt_count) == ("pending", 0)
         world.app.clock.advance(31_000)

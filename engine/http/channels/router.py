@@ -102,7 +102,8 @@ class _Reception:
             return None
         foreign = ForeignEvent(event.project, event.channel, event.instance, event.id)
         taken = self._taker.take(foreign, wanted, compare=kind.id_is_the_callers)
-        self._telemetry.emit("channel.taken" if taken.created else "channel.repeated")
+        fact = "channel.taken" if taken.created else "channel.repeated"
+        self._telemetry.emit(fact, job_id=str(taken.job_id))
         return Run(run_id=taken.job_id, event_id=event.id, code=None if taken.created else REPEATED)
 
 

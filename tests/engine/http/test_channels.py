@@ -85,6 +85,18 @@ def test_event_becomes_a_job_and_its_repeat_the_same_one(each_sender: Sender, ki
     assert each_sender.jobs() == (2 if kind == "line" else 1)
 
 
+def test_taken_and_repeated_events_are_told_with_their_job(sender: Sender) -> None:
+    heard: list[tuple[str, Any]] = []
+    sender.world.app.telemetry.listen(
+        lambda name, ids: heard.append((name, ids["job_id"])) if name.startswith("channel.") else None
+    )
+
+    first, _ = sender.send("gitea"), sender.send("gitea")
+
+    job = first.json()["runId"]
+    assert heard == [("channel.taken", job), ("channel.repeated", job)]
+
+
 def test_every_event_of_a_delivery_is_one_job_and_only_new_ones_are_made(sender: Sender) -> None:
     one = sample("line")
     both = copy.deepcopy(one)

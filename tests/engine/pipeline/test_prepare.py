@@ -115,9 +115,12 @@ def test_a_type_of_tomorrow_is_left_to_those_who_know_it(
     new.app.job("tomorrow", input=Ask, output=Answer)(lambda ctx: Answer(value="new"))
     job, known = new.create(job_type="tomorrow", payload={}), new.create()
     new.dispatch()
+    named: list[tuple[str, str | None]] = []
+    world.app.telemetry.listen(lambda fact, ids: named.append((fact, ids.get("job_id"))))
 
     world.work()
     assert world.count("job.type_unknown") == 1
+    assert {("job.type_unknown", str(job.id)), ("job.started", str(known.id))} <= set(named)
     assert new.row(job.id)["epoch"] == 0
     assert new.job(known.id).lifecycle_status == "succeeded"
 
