@@ -393,6 +393,12 @@ class HandlerError(InternalError):
     code = "INTERNAL_HANDLER"
 
 
+class ProgressInvalid(HandlerError):
+    """The job's handler reported progress that is no finite number, or a note that is no text."""
+
+    code = "INTERNAL_PROGRESS"
+
+
 class DefinitionRefusesJob(JobError):
     """The job's definition can no longer run it."""
 

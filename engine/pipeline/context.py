@@ -12,6 +12,7 @@ from engine.errors import DefinitionRefusesJob
 from engine.lifecycle.receipts import CommitReceipt
 from engine.pipeline.commits import Commits
 from engine.pipeline.gateway import Gateway
+from engine.pipeline.progress import short_note, whole_percent
 from engine.pipeline.work import Aborted, Resolved
 from engine.providers.base import GenerateResult, Message
 from registry.job import JobView
@@ -65,9 +66,14 @@ class JobContext(Generic[In]):
         """What was wrong with the output of the attempt before, a sentence each (X28)."""
         return self._resolved.work.history.errors
 
-    def progress(self, percent: int, note: str | None = None) -> None:
-        """Report progress, 0 to 100; it never goes back within an attempt. Never waits, never raises."""
-        self._progress(max(0, min(100, int(percent))), None if note is None else note[:255])
+    def progress(self, percent: float, note: str | None = None) -> None:
+        """Report progress, 0 to 100; it never goes back within an attempt. Never waits.
+
+        A number beyond these bounds counts as the nearer one, a part of a percent is left out, and of ``note``
+        255 characters are kept. Raises :class:`~engine.errors.ProgressInvalid` where ``percent`` is no finite
+        number or ``note`` no text; that a report cannot be stored fails no attempt.
+        """
+        self._progress(whole_percent(percent), short_note(note))
 
     def check_cancelled(self) -> None:
         """Stop here when this attempt was cancelled, timed out or lost its lease.

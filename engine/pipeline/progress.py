@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
+from typing import Any, Final
 
 import sqlalchemy as sa
 
+from engine.errors import ProgressInvalid
 from engine.lifecycle.lease import Lease
 from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.pipeline.work import Work
@@ -19,6 +21,33 @@ _log = logging.getLogger("aijobs.progress")
 
 #: At most this often, in s: what a person watches needs no more.
 PERIOD_S = 0.25
+
+#: Characters of a note that its column keeps.
+_NOTE_CHARS: Final = 255
+
+
+def whole_percent(percent: Any) -> int:
+    """``percent`` within its bounds. Raises :class:`~engine.errors.ProgressInvalid`."""
+    # int() would read a number out of these.
+    if isinstance(percent, bool | str | bytes | bytearray):
+        raise _not_finite(percent)
+    try:
+        return max(0, min(100, int(percent)))
+    except (TypeError, ValueError, OverflowError):
+        raise _not_finite(percent) from None
+
+
+def short_note(note: Any) -> str | None:
+    """What is kept of ``note``. Raises :class:`~engine.errors.ProgressInvalid`."""
+    if note is not None and not isinstance(note, str):
+        raise ProgressInvalid(f"a progress note is a text, not a {type(note).__name__}")
+    return None if note is None else note[:_NOTE_CHARS]
+
+
+def _not_finite(percent: Any) -> ProgressInvalid:
+    # Anything but a float may hold content, which no error repeats.
+    found = str(percent) if isinstance(percent, float) else f"a {type(percent).__name__}"
+    return ProgressInvalid(f"progress is a finite number from 0 to 100, not {found}")
 
 
 class ProgressWriter:

@@ -6,12 +6,14 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from engine import JobContext
-from engine.errors import OutputInvalid, ProviderError, ProviderRateLimited
+from engine.errors import OutputInvalid, ProgressInvalid, ProviderError, ProviderRateLimited
 from registry.definition import JobDefinition
 from registry.prompt import PromptTemplate
 from tests.engine.pipeline.samples import Answer, Ask, Number
@@ -299,6 +301,21 @@ class TestHandlers:
 
         assert world.job(job.id).progress == 100
 
+    @pytest.mark.databases("sqlite")
+    def test_progress_that_is_no_number_says_so_and_is_a_failure_of_the_handler(
+        self, world: World, database_kind: str
+    ) -> None:
+
+        @world.app.job("unsteady", input=Ask, output=Answer, **AT_ONCE)
+        async def unsteady(ctx: JobContext[Ask]) -> Answer:
+            ctx.progress(float("nan"))
+            return Answer()
+
+        job = run(world, "unsteady")
+
+        assert (job.lifecycle_status, job.error_code, job.attempt_count) == ("failed", "INTERNAL_PROGRESS", 2)
+        assert job.internal_error_message == "ProgressInvalid: progress is a finite number from 0 to 100, not nan"
+
     def test_output_checks_see_what_the_handler_gives(self, world: World) -> None:
         def fails(ctx: JobContext[Ask]) -> Any:
             raise OutputInvalid(errors=["not good enough"])
@@ -325,3 +342,45 @@ def test_deep_recursion_in_a_handler_is_its_own_failure(world: World, database_k
 
     assert (job.lifecycle_status, job.error_code) == ("failed", "INTERNAL_HANDLER")
     assert sys.getrecursionlimit() >= 1_000
+
+
+# -- what a report of progress may hold ----------------------------------------------------------------
+
+
+def context(progress: Callable[[int, str | None], None]) -> JobContext[Ask]:
+    nothing: Any = None
+    return JobContext(nothing, gateway=nothing, commits=nothing, progress=progress, loop=nothing)
+
+
+@pytest.mark.parametrize(
+    ("percent", "named"),
+    [
+        (float("nan"), "nan"), (float("inf"), "inf"), (float("-inf"), "-inf"), (Decimal("NaN"), "a Decimal"),
+        (True, "a bool"), ("my-secret-diary", "a str"), ("50", "a str"), (b"50", "a bytes"), (None, "a NoneType"),
+        ([50], "a list"), (1j, "a complex"),
+    ],
+)  # fmt: skip
+def test_progress_without_a_number_is_refused_and_repeats_no_content(percent: Any, named: str) -> None:
+    reported: list[Any] = []
+
+    with pytest.raises(ProgressInvalid, match=f"to 100, not {named}$"):
+        context(lambda *report: reported.append(report)).progress(percent)
+
+    assert reported == []
+
+
+@pytest.mark.parametrize("note", [b"half", 50, ["half"]])
+def test_a_note_that_is_no_text_is_refused(note: Any) -> None:
+    with pytest.raises(ProgressInvalid, match="note is a text"):
+        context(lambda percent, note: None).progress(50, note)
+
+
+def test_any_finite_number_is_progress_and_is_kept_within_its_bounds() -> None:
+    reported: list[int] = []
+    ctx = context(lambda percent, note: reported.append(percent))
+
+    wanted: list[Any] = [50, 50.9, Decimal("50.9"), Fraction(101, 2), -1, -1e300, 101, 1e300, 10**400]
+    for percent in wanted:
+        ctx.progress(percent)
+
+    assert reported == [50, 50, 50, 50, 0, 0, 100, 100, 100]
