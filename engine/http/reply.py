@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 from fastapi import Request, Response
+from starlette.types import Scope
 
 from engine.http.bodies import job_status
 from engine.intake.commands import CreatedJob
@@ -17,8 +19,7 @@ def job_reply(request: Request) -> JobReply:
     """FastAPI dependency: ``reply: JobReply = Depends(job_reply)``, then ``return reply(made)``."""
 
     def reply(made: CreatedJob) -> Response:
-        place = f"{request.scope.get('root_path', '')}/api/ai/jobs/{made.job.id}"
-        headers = {"Location": place}
+        headers = {"Location": job_place(request.scope, made.job.id)}
         if not made.created:
             headers["Idempotency-Replayed"] = "true"
         return Response(
@@ -29,3 +30,8 @@ def job_reply(request: Request) -> JobReply:
         )
 
     return reply
+
+
+def job_place(scope: Scope, job_id: UUID) -> str:
+    """Where a job is read and followed, for a ``Location``: below the prefix that the application is served at."""
+    return f"{scope.get('root_path', '')}/api/ai/jobs/{job_id}"

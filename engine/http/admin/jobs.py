@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from engine.http.admin.acts import Operator
 from engine.http.admin.filters import Before, Limit, wanted_jobs
@@ -25,6 +25,7 @@ from engine.http.idempotency import keyed_request
 from engine.http.jobs import JobId
 from engine.http.keyed import KeyedCall
 from engine.http.problem import problem_responses
+from engine.http.reply import job_place
 from engine.intake.commands import CreatedJob
 from engine.lifecycle import views
 from engine.lifecycle.views import JobFilter
@@ -167,14 +168,20 @@ def _retry_route(router: APIRouter, edge: Edge, operator: Any) -> None:
         responses=problem_responses(409),
     )
     def retry_job(
+        request: Request,
         job_id: JobId,
         body: Reason | None = None,
         who: Operator = Depends(operator),
         call: KeyedCall | None = Depends(keyed_request),
     ) -> Response:
-        """A new job with the input of a failed or cancelled one; the old one stays as it is (X75)."""
+        """A new job with the input of a failed or cancelled one; the old one stays as it is (X75).
+
+        `Location` is where the new one is read and followed.
+        """
         made = retry(who, job_id, body.reason if body else None, call)
-        return shown(job_status(made.job), 201)
+        answer = shown(job_status(made.job), 201)
+        answer.headers["Location"] = job_place(request.scope, made.job.id)
+        return answer
 
 
 def retry(

@@ -171,9 +171,12 @@ def test_failed_job_is_made_anew_and_stays_as_it_is(each_world: World) -> None:
     fail_plainly(each_world, job)
     with operator(each_world) as client:
         answer = client.post(f"{ADMIN}/jobs/{job.id}/retry", json={"reason": "provider is back"})
+        followed = client.get(answer.headers["location"])
 
     new = each_world.app.jobs.get(UUID(answer.json()["jobId"]))
     assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/ai/jobs/{new.id}"
+    assert followed.json() == answer.json()
     assert (new.retry_of_job_id, new.lifecycle_status) == (job.id, "queued")
     assert each_world.app.jobs.get(job.id).lifecycle_status == "failed"
     entry = audit(each_world)[0]
@@ -193,6 +196,7 @@ def test_retry_that_is_sent_twice_with_a_key_makes_one_job(world: World) -> None
         ]
 
     assert answers[0].content == answers[1].content
+    assert answers[0].headers["location"] == answers[1].headers["location"]
     assert len(written(world)) == 1
 
 

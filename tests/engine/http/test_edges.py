@@ -265,7 +265,8 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
         return outer
 
     world = make_world(migrated_sqlite, build=host, chat_wait_ms=100)
-    job = world.create("u1")
+    job, ended = world.create("u1"), world.create("u1")
+    world.app.jobs.request_cancel(ended.id)
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
     with httpx2.Client(base_url=world.server.url, verify=TLS) as client:
         mine = client.get(f"/learn/api/ai/jobs/{job.id}")
@@ -274,6 +275,7 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
         late = client.post("/learn/v1/chat/completions", json=body)
         followed = client.get(late.headers["location"])
         bad = client.post("/learn/v1/chat/completions", json={})
+        again = client.post(f"/learn/ops/jobs/{ended.id}/retry")
 
     assert mine.json()["jobId"] == str(job.id)
     # without any handler in the host
@@ -283,6 +285,7 @@ def test_every_router_can_be_mounted_in_a_host_under_a_prefix(
     assert late.status_code == 504
     assert late.headers["location"].startswith("/learn/api/ai/jobs/")
     assert followed.json()["lifecycleStatus"] == "queued"
+    assert again.headers["location"] == f"/learn/api/ai/jobs/{again.json()['jobId']}"
     assert bad.json()["error"]["type"] == "invalid_request_error"
 
 
