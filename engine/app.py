@@ -34,6 +34,7 @@ from outbox.base.db import UnitOfWork, create_engine_for
 from outbox.base.telemetry import Telemetry
 from outbox.events import EventType
 from outbox.repository import OutboxRepository
+from outbox.scores import Score
 from outbox.subscribers import TERMINAL, Subscriber
 from outbox.transports.base import Transport
 from outbox.transports.factory import open_transport
@@ -239,6 +240,7 @@ class AiJobApp:
             wake=self.wake,
             telemetry=self.telemetry,
             payload_limit=self.settings.payload_limit_bytes,
+            score=Score(self.settings.priority_step_ms) if self.settings.dispatcher.early else None,
         )
 
     @cached_property

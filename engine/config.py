@@ -53,6 +53,8 @@ class DispatcherSettings(_Group):
     """How long a dispatcher may hold an event; after that its claim is released."""
     high_water_mark: int = Field(2_000, ge=1)
     """Tickets a queue holds at most; the rest waits in SQL, where an insertion in the middle is cheap."""
+    early: bool = True
+    """Whether whoever creates a job puts its ticket right after the commit, where nothing waits in the queue."""
     max_attempts: int = Field(3, ge=1)
     """Refusals that blame one event before it is dead; an outage never counts."""
     backoff_ms: Milliseconds = 2_000

@@ -42,6 +42,10 @@ class Score:
             "priority_ms": priority_ms,
         }
 
+    def first(self, priority: int, available_at: datetime) -> int:
+        """The score of a first delivery that was due at ``available_at``, as :func:`score_expression` has it."""
+        return _ms(available_at) + priority * self._step_ms
+
 
 def score_expression() -> sa.ColumnElement[int]:
     """max(created, available_at) in ms + priority * step; or a score kept from an earlier delivery."""

@@ -26,8 +26,9 @@ from engine.errors import (
 from engine.intake.checks import check_kind, to_job_id
 from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
 from engine.intake.draft import Draft, draft
+from engine.intake.early import early_tickets
 from engine.intake.joining import CallerSession, joined
-from engine.intake.wake import WakeHint
+from engine.intake.wake import AfterCommit, WakeHint
 from engine.intake.writer import DraftWriter
 from engine.lifecycle import views
 from engine.lifecycle.endings import EndedJob, Endings
@@ -41,6 +42,7 @@ from outbox.base.db import UnitOfWork
 from outbox.base.points import Point, point
 from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
+from outbox.scores import Score
 from outbox.transports.base import Transport
 from registry.job import JobView, LifecycleStatus
 from registry.registry import JobDefinitionRegistry
@@ -69,7 +71,9 @@ class AiJobService:
         wake: WakeHint,
         telemetry: Telemetry,
         payload_limit: int,
+        score: Score | None = None,
     ) -> None:
+        """``score``: where first deliveries belong in their queues, for those put early; without, none is."""
         self._registry = registry
         self._prompts = prompts
         self._uow = uow
@@ -82,6 +86,7 @@ class AiJobService:
         self._wake = wake
         self._telemetry = telemetry
         self._payload_limit = payload_limit
+        self._score = score
 
     # -------------------------------------------------------------- creating
 
@@ -137,17 +142,25 @@ class AiJobService:
         )
 
     def _write(self, drafts: Sequence[Draft], session: CallerSession | None) -> list[CreatedJob]:
-        queues = {each.job.queue_name for each in drafts}
+        after = AfterCommit(self._wake, frozenset(each.job.queue_name for each in drafts))
         if session is not None:
-            with joined(session, after_commit=self._wake.sender(queues)) as conn:
+            with joined(session, after_commit=after) as conn:
                 answers = self._writer.write(conn, drafts)
-            return answers()
+            return self._announced(after, drafts, answers())
         answers = self._uow.run(
             lambda conn: self._writer.write(conn, drafts), landed=lambda conn: self._writer.landed(conn, drafts)
         )
         point(Point.CREATE_AFTER_COMMIT)
-        self._wake.send(queues)
-        return answers()
+        made = self._announced(after, drafts, answers())
+        after()
+        return made
+
+    def _announced(
+        self, after: AfterCommit, drafts: Sequence[Draft], made: list[CreatedJob]
+    ) -> list[CreatedJob]:
+        if self._score is not None:
+            after.tickets += early_tickets(drafts, made, self._score)
+        return made
 
     # -------------------------------------------------------------- cancelling
 

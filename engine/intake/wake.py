@@ -1,19 +1,23 @@
-"""The hint after a commit: there is something to dispatch to a queue. It may be lost, so it is never waited for."""
+"""What follows a commit: a first delivery is put early, or there is a hint that a queue has something to dispatch.
+
+Either may be lost, so nobody waits for it.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
+from engine.intake.early import put_early
 from outbox.errors import TransportError
-from outbox.transports.base import Transport
+from outbox.transports.base import Ticket, Transport
 
-#: At least this much time between two hints, in seconds: many commits need no more than one.
+#: At least this much time between two rounds, in seconds: many commits need no more than one.
 _GAP_S = 0.02
 
-#: How long closing waits for the last hint, in seconds.
+#: How long closing waits for the last round, in seconds.
 _LAST_HINT_S = 2.0
 
 _log = logging.getLogger("aijobs.wake")
@@ -25,20 +29,25 @@ def dispatcher_channel(queue: str) -> str:
 
 
 class WakeHint:
-    """Sends hints from a thread of its own, coalesced; a caller only names queues and goes on."""
+    """Sends hints and early tickets from a thread of its own, coalesced; a caller only names them and goes on."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._queues: set[str] = set()
+        self._tickets: list[Ticket] = []
         self._asked = threading.Event()
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def send(self, queues: Iterable[str]) -> None:
-        """Ask for a hint to the dispatchers of ``queues`` soon. Never raises and never waits."""
+    def send(self, queues: Iterable[str], tickets: Sequence[Ticket] = ()) -> None:
+        """Ask for a hint to the dispatchers of ``queues`` soon. Never raises and never waits.
+
+        ``tickets`` are of deliveries that were just committed: they are put, or their queues get a hint, too.
+        """
         with self._lock:
             self._queues.update(queues)
+            self._tickets += tickets
             if not self._closed.is_set() and (self._thread is None or not self._thread.is_alive()):
                 # The first hint, or the first of a process that was forked from one with a thread.
                 self._start()
@@ -53,10 +62,6 @@ class WakeHint:
             _log.debug("no hint sent: no thread can be started")
         else:
             self._thread = thread
-
-    def sender(self, queues: Iterable[str]) -> Callable[[], None]:
-        """:meth:`send` for ``queues``, to be called later; two senders of the same are equal."""
-        return _Sender(self, frozenset(queues))
 
     def close(self) -> None:
         """Stop the thread, which sends what it was asked for before: a program may end right after its last job.
@@ -79,18 +84,26 @@ class WakeHint:
     def _tell(self) -> None:
         with self._lock:
             queues, self._queues = self._queues, set()
+            tickets, self._tickets = self._tickets, []
         try:
-            for queue in queues:
-                self._transport.wake(dispatcher_channel(queue))
+            for queue in queues | {ticket.queue_name for ticket in tickets}:
+                early = [ticket for ticket in tickets if ticket.queue_name == queue]
+                # Where a round of a dispatcher is needed anyway, it puts them all.
+                if queue in queues or not put_early(self._transport, early):
+                    self._transport.wake(dispatcher_channel(queue))
         except TransportError as error:
             # Polling covers them.
             _log.debug("no hint sent: %s", error.code)
 
 
-@dataclass(frozen=True)
-class _Sender:
-    hint: WakeHint
+@dataclass(slots=True, eq=False)
+class AfterCommit:
+    """What some creations ask for when they are committed; called then."""
+
+    wake: WakeHint
     queues: frozenset[str]
+    #: Known once the database has answered; queues without any get a hint.
+    tickets: list[Ticket] = field(default_factory=list)
 
     def __call__(self) -> None:
-        self.hint.send(self.queues)
+        self.wake.send(self.queues - {ticket.queue_name for ticket in self.tickets}, self.tickets)

@@ -81,6 +81,8 @@ class PutResult(StrEnum):
     NEWER = "newer"
     #: The same or a higher delivery number is known: nothing was changed.
     DUPLICATE = "duplicate"
+    #: It was to be put where nothing waits, and something does: nothing was changed.
+    BUSY = "busy"
 
 
 class Settlement(StrEnum):
@@ -148,10 +150,14 @@ class Transport(Protocol):
         """What this transport can do beyond the protocol."""
         ...
 
-    def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+    def put_many(
+        self, tickets: Sequence[Ticket], *, if_idle: bool = False
+    ) -> list[PutResult | TicketRefused]:
         """Queue each ticket at the place its score gives; answers in the order of the tickets.
 
-        A refused ticket does not hinder the others: its answer is a ``TicketRefused``, not raised.
+        A refused ticket does not hinder the others: its answer is a ``TicketRefused``, not raised. With
+        ``if_idle`` the tickets of a queue in which others wait already are left out (``BUSY``); it is for a
+        few, since of a large batch the first may be in the way of the rest.
         """
         ...
 

@@ -81,18 +81,23 @@ class MemoryTransport:
 
     # ------------------------------------------------------------------ the dispatcher's side
 
-    def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+    def put_many(
+        self, tickets: Sequence[Ticket], *, if_idle: bool = False
+    ) -> list[PutResult | TicketRefused]:
         """See :meth:`Transport.put_many`."""
         with self._changed:
-            answers = [self._put(ticket) for ticket in tickets]
+            busy = {name for name, queue in self._queues.items() if if_idle and queue.waiting}
+            answers = [self._put(ticket, busy=ticket.queue_name in busy) for ticket in tickets]
             self._changed.notify_all()
             return answers
 
-    def _put(self, ticket: Ticket) -> PutResult | TicketRefused:
+    def _put(self, ticket: Ticket, *, busy: bool) -> PutResult | TicketRefused:
         try:
             check_ticket(ticket)
         except TicketRefused as refusal:
             return refusal
+        if busy:
+            return PutResult.BUSY
         known = self._entries.get(ticket.ticket_id)
         if known and known.ticket.delivery_no >= ticket.delivery_no:
             return PutResult.DUPLICATE

@@ -30,7 +30,9 @@ class FlakyTransport:
         self.depths = 0
         self._lock = threading.Lock()
 
-    def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+    def put_many(
+        self, tickets: Sequence[Ticket], *, if_idle: bool = False
+    ) -> list[PutResult | TicketRefused]:
         self._reach()
         if any(map(self.stumbles, tickets)):
             raise ValueError("a client that cannot encode this")
@@ -38,7 +40,7 @@ class FlakyTransport:
         with self._lock:
             self.puts.append(list(tickets))
         good = [ticket for ticket in tickets if not self.refuses(ticket)]
-        answers = iter(self.inner.put_many(good))
+        answers = iter(self.inner.put_many(good, if_idle=if_idle))
         if self.deaf:
             raise TransportUnavailable("the answer was lost")
         return [

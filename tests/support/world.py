@@ -61,7 +61,11 @@ class World:
         provider: ScriptedProvider | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are fields of `Settings`; a transport given as a URL is closed with the world."""
+        """`settings` are fields of `Settings`; a transport given as a URL is closed with the world.
+
+        Tickets are put by a dispatcher alone unless `dispatcher={"early": True}`: a test takes one step at a time.
+        """
+        settings["dispatcher"] = {"early": False, **settings.get("dispatcher", {})}
         carried: dict[str, Any] = {}
         if isinstance(transport, str):
             settings["redis_url"] = transport

@@ -64,6 +64,30 @@ class PutPromises(Promises):
         assert transport.depth([QUEUE]) == {QUEUE: 0}
         assert self.finish(transport, delivery) == [True]
 
+    def test_a_put_for_an_idle_queue_leaves_out_what_others_are_waiting_before(
+        self, transport: SteerableTransport
+    ) -> None:
+        waiting, late = make_ticket(), make_ticket()
+        elsewhere = make_ticket(queue_name=OTHER_QUEUE)
+        first, second = make_ticket(), make_ticket()
+
+        assert transport.put_many([first, second], if_idle=True) == [PutResult.NEW, PutResult.NEW]
+        assert self.drain(transport) == [first, second]
+        self.put(transport, waiting)
+        answers = transport.put_many([late, elsewhere], if_idle=True)
+
+        assert answers == [PutResult.BUSY, PutResult.NEW]
+        assert self.drain(transport) == [waiting]
+
+    def test_a_put_for_an_idle_queue_knows_what_is_executing(self, transport: SteerableTransport) -> None:
+        ticket = make_ticket()
+        self.put(transport, ticket)
+        delivery = self.claim_one(transport)
+
+        assert transport.put_many([ticket], if_idle=True) == [PutResult.DUPLICATE]
+
+        assert self.finish(transport, delivery) == [True]
+
     def test_a_higher_delivery_replaces_a_waiting_one(self, transport: SteerableTransport) -> None:
         ticket = make_ticket()
         newer = again(ticket, 2)

@@ -51,10 +51,10 @@ class Calls:
     #: Added to the server's time; 0 outside tests.
     offset_ms: int = 0
 
-    def put(self, queue: str, tickets: Sequence[Ticket]) -> Call:
-        """Queue tickets of one queue."""
+    def put(self, queue: str, tickets: Sequence[Ticket], *, if_idle: bool = False) -> Call:
+        """Queue tickets of one queue, or with ``if_idle`` none where others wait."""
         kept_s = max(self.keep_settled_s, _STOCK_TTL_S)
-        args: list[str | int] = [queue, DESCRIPTION, self.job_timeout_s, kept_s]
+        args: list[str | int] = [queue, DESCRIPTION, self.job_timeout_s, kept_s, int(if_idle)]
         for ticket in tickets:
             args += (
                 ticket.ticket_id,

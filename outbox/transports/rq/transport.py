@@ -54,7 +54,7 @@ _POLL_MS = 20
 #: Before the next wait while ``rq suspend`` holds: tickets are there, but none is handed out.
 _SUSPENDED_MS = 1_000
 
-_PUT_RESULTS = (PutResult.DUPLICATE, PutResult.NEW, PutResult.NEWER)
+_PUT_RESULTS = (PutResult.DUPLICATE, PutResult.NEW, PutResult.NEWER, PutResult.BUSY)
 
 
 class RqTransport:
@@ -114,12 +114,14 @@ class RqTransport:
 
     # ------------------------------------------------------------------ the dispatcher's side
 
-    def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+    def put_many(
+        self, tickets: Sequence[Ticket], *, if_idle: bool = False
+    ) -> list[PutResult | TicketRefused]:
         """See :meth:`Transport.put_many`."""
         refused = {i: error for i, ticket in enumerate(tickets) if (error := _refusal(ticket))}
         good = [ticket for i, ticket in enumerate(tickets) if i not in refused]
         parts = cut(good, lambda ticket: ticket.queue_name, PUT_SIZE)
-        answers = self._run([self._calls.put(part.queue, part.items) for part in parts])
+        answers = self._run([self._calls.put(part.queue, part.items, if_idle=if_idle) for part in parts])
         results = map(_put_result, good, in_order(parts, answers, len(good)))
         return [refused[i] if i in refused else next(results) for i in range(len(tickets))]
 

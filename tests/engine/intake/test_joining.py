@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from engine.errors import (
 )
 from engine.intake.wake import WakeHint
 from outbox.base.db import prepare_engine
+from outbox.transports.base import Ticket
 from outbox.transports.memory import MemoryTransport
 from tests.support.crowd import at_once
 from tests.support.faults import refusing
@@ -35,13 +36,13 @@ _NOTE = sa.Table("note", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=
 
 
 class Hints(WakeHint):
-    """Counts what it is asked for, and tells nobody."""
+    """Counts how often it is asked, and tells nobody."""
 
     def __init__(self) -> None:
         super().__init__(MemoryTransport())
         self.sent = 0
 
-    def send(self, queues: Iterable[str]) -> None:
+    def send(self, queues: Iterable[str], tickets: Sequence[Ticket] = ()) -> None:
         self.sent += 1
 
 
@@ -193,7 +194,7 @@ async def test_an_async_caller_without_a_session_does_not_block_its_loop(world: 
 
 
 def test_the_hint_comes_after_the_outermost_commit(world: World, hints: Hints, host: sa.Engine) -> None:
-    """Design 7: not at a savepoint's release, not at a flush, and once for all jobs of a transaction."""
+    """Design 7: not at a savepoint's release, not at a flush, and once for each creation."""
     with Session(host) as session:
         world.create(session=session)
         with session.begin_nested():
@@ -201,14 +202,14 @@ def test_the_hint_comes_after_the_outermost_commit(world: World, hints: Hints, h
         session.flush()
         assert hints.sent == 0
         session.commit()
-        assert hints.sent == 1
+        assert hints.sent == 2
         session.execute(sa.select(sa.literal(1)))
         session.commit()
-        assert hints.sent == 1
+        assert hints.sent == 2
 
         world.create(session=session)
         session.commit()
-    assert hints.sent == 2
+    assert hints.sent == 3
 
 
 def test_a_rollback_sends_no_hint(world: World, hints: Hints, host: sa.Engine) -> None:
@@ -249,7 +250,7 @@ def test_other_acts_in_the_same_transaction_do_not_take_the_hint_away(
         world.app.jobs.request_cancel(job.id, session=session)
         session.commit()
 
-    assert hints.sent == 1
+    assert hints.sent == 2
 
 
 def test_our_own_transaction_hints_after_its_commit(world: World, hints: Hints) -> None:

@@ -73,18 +73,12 @@ def test_a_hint_names_each_queue_once() -> None:
     transport = MemoryTransport()
     hint = WakeHint(transport)
     for _ in range(3):
-        hint.sender(["a", "b"])()
+        hint.send(["a", "b"])
         hint.send(["b"])
     hint.close()
 
     channels = [dispatcher_channel(queue) for queue in ("a", "b", "c")]
     assert [transport.wait_wake(channels, 0) for _ in range(3)] == [*channels[:2], None]
-
-
-def test_two_senders_for_the_same_queues_are_one() -> None:
-    """A caller's transaction with a hundred jobs sends one hint after its commit."""
-    hint = WakeHint(MemoryTransport())
-    assert len({hint.sender(["a", "b"]), hint.sender(["b", "a"]), hint.sender(["a"])}) == 2
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

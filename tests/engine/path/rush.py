@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from engine.intake.early import put_early
 from outbox.base.points import Point
+from outbox.scores import Score
+from outbox.transports.base import Ticket
 from tests.engine.path.account import STEPS, Hand
 from tests.engine.path.walk import Walk
+from tests.support.world import QUEUE
 
 WRITES = ("succeed", "succeed", "fail", "retry", "rate", "again", "release", "cancel")
 
@@ -81,6 +85,19 @@ def _put_again(walk: Walk, dice: Random) -> None:
         walk.transport.put_many([dice.choice(walk.transport.put)])
 
 
+def _put_early(walk: Walk, dice: Random) -> None:
+    """Its creator's thread comes to it at any time: the first delivery, whatever became of the job meanwhile."""
+    # A job that has begun was due, whatever it waits for now.
+    due = [
+        row for job_id in walk.fates
+        if (row := walk.rows.jobs[job_id])["attempt_count"] or row["available_at"] <= row["created_at"]
+    ]  # fmt: skip
+    if due:
+        row = dice.choice(due)
+        score = Score(1_000).first(row["priority"], row["available_at"])
+        put_early(walk.transport, [Ticket(row["id"], row["job_type"], QUEUE, 1, score, created_at_ms=0)])
+
+
 def _operate(walk: Walk, dice: Random) -> None:
     # In an order that is the same in every run.
     jobs = list(walk.fates)
@@ -111,6 +128,7 @@ ACTS: dict[Act, int] = {
     _upkeep: 5,
     lambda walk, _: walk.transport.lose_everything(): 1,
     _put_again: 2,
+    _put_early: 3,
     _operate: 1,
 }
 

@@ -31,12 +31,14 @@ class Wayward:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def put_many(self, tickets: Sequence[Ticket]) -> list[PutResult | TicketRefused]:
+    def put_many(
+        self, tickets: Sequence[Ticket], *, if_idle: bool = False
+    ) -> list[PutResult | TicketRefused]:
         if self.down:
             raise TransportUnavailable("away", reason="drill")
         good = [ticket for ticket in tickets if ticket.job_id not in self.refused]
         self.put += good
-        answers = iter(self._inner.put_many(good))
+        answers = iter(self._inner.put_many(good, if_idle=if_idle))
         return [
             TicketRefused("malformed", ticket_id=ticket.ticket_id)
             if ticket.job_id in self.refused

@@ -1,8 +1,9 @@
 -- Queue tickets at the places their scores give.
 -- KEYS  1 queue  2 queues  3 wip  4 scheduled  5 finished  6 failed  7 canceled
 -- ARGV  1 prefix  2 clock offset ms  3 queue name  4 description  5 job timeout s  6 kept ttl s
+--       7 whether to put only where nothing waits: 0 or 1
 --       then per ticket: id, delivery number, score, created (ISO), call (JSON)
--- gives per ticket: 0 duplicate, 1 new, 2 newer delivery of a known job, or a text: refused
+-- gives per ticket: 0 duplicate, 1 new, 2 newer delivery of a known job, 3 others wait, or a text: refused
 -- @include clock
 -- @include line
 -- @include executions
@@ -35,8 +36,9 @@ local function put(id, delivery, score, created, call)
 end
 
 local answers = {}
+local busy = ARGV[7] == '1' and redis.call('LLEN', KEYS[1]) > 0
 redis.call('SADD', KEYS[2], KEYS[1])
-for i = 7, #ARGV, 5 do
-  answers[#answers + 1] = put(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4])
+for i = 8, #ARGV, 5 do
+  answers[#answers + 1] = busy and 3 or put(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4])
 end
 return answers
