@@ -6,12 +6,14 @@ Written in the transaction of the change they stand for, under the lock of the j
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from engine.lifecycle.models import COMMIT_RECEIPT
+from engine.lifecycle.views import PAGE_LIMIT
 from outbox.base.bulk import RowInsert
 from outbox.base.clock import DatabaseClock, stamp
 
@@ -28,6 +30,12 @@ _FIND = sa.select(
     _C.id, _C.job_id, _C.operation, _C.version, _C.payload_hash, _C.epoch, _C.attempt_no, _C.result
 ).where(_of_job, _C.operation == sa.bindparam("named"))
 _VERSION = sa.select(sa.func.count()).select_from(COMMIT_RECEIPT).where(_of_job)
+_LATEST = (
+    sa.select(_C.operation, _C.version, _C.attempt_no, _C.created_at)
+    .where(_of_job)
+    .order_by(_C.version.desc())
+    .limit(PAGE_LIMIT)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,21 @@ class StoredReceipt:
     attempt_no: int
     #: Canonical JSON.
     result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitView:
+    """A commit as people who look a job over see it: nothing of its content, neither hash nor result."""
+
+    operation: str
+    version: int
+    attempt_no: int
+    committed_at: datetime
+
+
+def commits(conn: sa.Connection, job_id: UUID) -> list[CommitView]:
+    """What the job's handler has committed, in order; of more than ``PAGE_LIMIT`` the latest."""
+    return [CommitView(*row) for row in reversed(conn.execute(_LATEST, {"of_job": job_id}).all())]
 
 
 class ReceiptRepository:

@@ -14,10 +14,11 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from engine.errors import JobNotFoundError
-from engine.lifecycle import views
+from engine.lifecycle import receipts, views
 from engine.lifecycle.circumstances import Broker, Circumstances, Explanation
 from engine.lifecycle.explain import explain
 from engine.lifecycle.queues import QueueControlRepository, QueuePause
+from engine.lifecycle.receipts import CommitView
 from engine.lifecycle.views import ClaimView
 from engine.upkeep.timeline import Moment, timeline
 from engine.usage.repository import UsageRepository
@@ -59,6 +60,8 @@ class JobRecord:
     #: Rows of ``ai_usage_log``.
     calls: Sequence[Mapping[str, Any]]
     artifacts: Sequence[ArtifactRef]
+    #: What its handler committed itself.
+    commits: Sequence[CommitView] = ()
     pause: QueuePause | None = field(default=None, repr=False)
     last_published: datetime | None = None
 
@@ -125,6 +128,7 @@ class JobInspector:
             claims=views.claims(conn, job_id),
             calls=[dict(call) for call in self._usage.calls(conn, job_id)],
             artifacts=artifacts.existing(conn, job_id),
+            commits=receipts.commits(conn, job_id),
             pause=self._queues.paused(conn).get(job.queue_name),
             last_published=max(latest, default=None),
         )

@@ -11,12 +11,14 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from engine import JobContext
 from engine.app import AiJobApp
 from engine.config import Settings
 from engine.lifecycle.audit import AuditRepository
 from outbox.base.tables import METADATA
 from registry.job import LifecycleStatus, StartReason, WaitKind
 from tests.engine.cli.conftest import Run
+from tests.engine.pipeline.samples import Answer, Ask
 from tests.support.world import World
 
 HELLO = ("--input", '{"value": "hello"}')
@@ -272,6 +274,34 @@ def test_show_tells_everything_and_content_only_when_asked(aijobs: Run, database
     assert full.json["output"] == {"value": "SECRET"}
     assert full.json["why"]["code"] == "SUCCEEDED"
     assert [m["what"] for m in full.json["timeline"]] == ["created", "published", "claimed", "succeeded"]
+
+
+def test_show_lists_what_the_handler_committed_and_nothing_of_its_content(
+    aijobs: Run, database: str, here: World
+) -> None:
+
+    @here.app.job("book", input=Ask, output=Answer)
+    async def book(ctx: JobContext[Ask]) -> Answer:
+        for chapter in (1, 2):
+            await ctx.commit(f"publish-{chapter}", lambda session: "SECRET", payload={"text": "SECRET"})
+        return Answer()
+
+    job_id = here.create(job_type="book", payload={}).id
+    here.settle()
+
+    plain, full = aijobs("jobs", "show", job_id), aijobs("jobs", "show", job_id, "--json")
+
+    made = full.json["commits"]
+    assert [(c["operation"], c["version"], c["attemptNo"]) for c in made] == [("publish-1", 1, 1), ("publish-2", 2, 1)]
+    assert all(set(c) == {"operation", "version", "attemptNo", "committedAt"} for c in made)
+    assert made[0]["committedAt"] >= full.json["job"]["startedAt"]
+    headed = plain.out.splitlines()
+    first = headed.index("commits") + 1
+    assert headed[first].split("\t") == ["OPERATION", "VERSION", "ATTEMPT", "COMMITTED"]
+    assert [line.split("\t")[:3] for line in headed[first + 1 : first + 3]] == [
+        ["publish-1", "1", "1"], ["publish-2", "2", "1"],
+    ]  # fmt: skip
+    assert "SECRET" not in plain.out + full.out
 
 
 def test_explain_says_why_and_what_to_do(aijobs: Run, database: str, here: World) -> None:

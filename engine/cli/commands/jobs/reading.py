@@ -65,7 +65,7 @@ def show(
     show_input: Annotated[bool, typer.Option("--input", help="Also the stored input, as redacted.")] = False,
     show_output: Annotated[bool, typer.Option("--output", help="Also the stored output.")] = False,
 ) -> None:
-    """Show everything on record about one job: state, reason, attempts, deliveries, calls, timeline."""
+    """Show everything on record about one job: state, reason, attempts, deliveries, calls, commits, timeline."""
     session: Session = ctx.obj
     which = identity(job_id)
     app = session.database_app
@@ -113,6 +113,7 @@ def _whole(record: JobRecord, extra: dict[str, Any]) -> dict[str, Any]:
         "attempts": [document(claim) for claim in record.claims],
         "events": [document(event) for event in record.events],
         "calls": [document(call) for call in record.calls],
+        "commits": [document(commit) for commit in record.commits],
         "artifacts": [document(ref) for ref in record.artifacts],
         "timeline": [
             {"at": plain(moment.at), "what": moment.what} | document(moment.detail) for moment in record.timeline
@@ -137,6 +138,12 @@ def _tables(session: Session, record: JobRecord) -> None:
             [(c["epoch"], c["call_no"], c["provider"], c["model"], c["status"], c["input_tokens"],
               c["output_tokens"], c["latency_ms"], c["error_code"]) for c in record.calls],
         )  # fmt: skip
+    if record.commits:
+        _heading(session, "commits")
+        out.table(
+            ("OPERATION", "VERSION", "ATTEMPT", "COMMITTED"),
+            [(c.operation, c.version, c.attempt_no, c.committed_at) for c in record.commits],
+        )
     _heading(session, "timeline")
     for moment in record.timeline:
         out.line(rendering.moment(moment, record.job.created_at))
