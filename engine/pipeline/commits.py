@@ -96,7 +96,8 @@ class Commits:
         )
         if isinstance(answer, Fenced):
             # The switch is left alone: the attempt that is told may be one left behind, and the switch is the next's.
-            raise Aborted(Abort.CANCEL if answer is Fenced.CANCELLED else Abort.FENCED)
+            reason = Abort.CANCEL if answer is Fenced.CANCELLED else Abort.FENCED
+            raise Aborted(reason, lease=self._work.lease)
         return answer
 
     # -------------------------------------------------------------- on a database thread

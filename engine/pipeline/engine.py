@@ -15,7 +15,7 @@ from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
 from typing import TypeVar
 
-from engine.errors import JobTimeout, ProviderOutcomeUnknown
+from engine.errors import HandlerError, JobTimeout, ProviderOutcomeUnknown
 from engine.lifecycle.lease import Claim
 from engine.lifecycle.values import Failure
 from engine.pipeline.batcher import Batcher
@@ -116,6 +116,9 @@ class AiJobExecutionEngine:
             executed()
             return await self._project(produced)
         except Aborted as stop:
+            if not work.was_stopped(stop):
+                # Obeyed, it would hand the job back for ever, or leave it to its lease, without using an attempt.
+                return await self._failed(work, HandlerError(f"the handler raised Aborted ({stop.reason})"))
             if stop.reason is Abort.TIMEOUT:
                 return await self._failed(work, JobTimeout())
             return await self._stopped(work, stop.reason)
@@ -127,7 +130,7 @@ class AiJobExecutionEngine:
     async def _resolve(self, work: Work) -> Resolved:
         work.switch.check()
         if work.job.cancel_requested_at is not None:
-            raise Aborted(Abort.CANCEL)
+            raise Aborted(Abort.CANCEL, lease=work.lease)
         if work.lease.epoch > 1:
             await self._refuse_unrepeatable(work)
         if self._resolver.is_quick(work):

@@ -107,7 +107,7 @@ class Gateway:
 
         if not await persist(submit, self._telemetry):
             # The switch is left alone: the attempt that is told may be one left behind, and the switch is the next's.
-            raise Aborted(Abort.FENCED)
+            raise Aborted(Abort.FENCED, lease=self._work.lease)
 
     async def _call(self, request: GenerateRequest, call_no: int) -> GenerateResult:
         began = time.monotonic()
@@ -156,7 +156,7 @@ class Gateway:
             return
         if not settled:
             self._telemetry.emit("usage.fenced", job_id=str(self._work.job.id))
-            raise Aborted(Abort.FENCED)
+            raise Aborted(Abort.FENCED, lease=self._work.lease)
         self._telemetry.emit(
             "usage.settled", model=used.model, input_tokens=used.input_tokens, output_tokens=used.output_tokens
         )

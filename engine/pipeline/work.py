@@ -35,9 +35,11 @@ class Abort(StrEnum):
 class Aborted(BaseException):
     """Raised in a handler's thread when its attempt was stopped; no ``except Exception`` swallows it."""
 
-    def __init__(self, reason: Abort) -> None:
+    def __init__(self, reason: Abort, *, lease: Lease | None = None) -> None:
+        """Take the claim whose row gave the reason; None where the attempt's switch did."""
         super().__init__(reason.value)
         self.reason = reason
+        self.lease = lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,10 @@ class Work:
     @property
     def lease(self) -> Lease:
         return self.claim.lease
+
+    def was_stopped(self, stop: Aborted) -> bool:
+        """Whether ``stop`` says what is so; a handler may have raised one of its own, which stops nothing."""
+        return stop.reason is self.switch.reason or stop.lease == self.lease
 
     def again(self, claim: Claim, history: History) -> Work:
         """The next attempt in the same worker."""

@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
 
 from engine import JobContext
 from engine.errors import OutputInvalid, ProgressInvalid, ProviderError, ProviderRateLimited
+from engine.pipeline.work import Abort, Aborted
 from registry.definition import JobDefinition
 from registry.prompt import PromptTemplate
 from tests.engine.pipeline.samples import Answer, Ask, Number
@@ -199,6 +201,8 @@ BLOWS: dict[str, Callable[[], BaseException]] = {
     "RecursionError": RecursionError,
     "MemoryError": MemoryError,
     "a BaseException of its own": lambda: type("Weird", (BaseException,), {})("x"),
+    # The engine's own signal, where nothing has stopped the attempt.
+    **{f"Aborted, {reason}": partial(Aborted, reason) for reason in Abort},
 }
 
 
@@ -251,6 +255,7 @@ class TestHandlers:
 
         job = world.job(bomb.id)
         assert (job.lifecycle_status, job.error_code) == ("failed", "INTERNAL_HANDLER")
+        assert [c.start_reason for c in world.claims(job.id)] == ["first", "retry"]
         assert world.job(good.id).lifecycle_status == "succeeded"
 
     def test_many_jobs_wait_at_once_in_one_process(self, world: World) -> None:

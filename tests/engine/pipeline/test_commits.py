@@ -188,18 +188,27 @@ def test_a_job_that_has_ended_commits_nothing(world: World, rows: Callable[[], l
     assert (rows(), receipts(world)) == ([], [])
 
 
+@pytest.mark.parametrize("kind", ["async", "plain"])
 def test_a_cancel_that_was_asked_stops_the_attempt_before_it_commits(
-    world: World, rows: Callable[[], list[str]]
+    world: World, rows: Callable[[], list[str]], kind: str
 ) -> None:
     """WL-8. The column decides, whether or not a hint has come."""
     went_on: list[bool] = []
 
-    @world.app.job("cancelled", input=Ask, output=Answer)
     async def cancelled(ctx: JobContext[Ask]) -> Answer:
         world.run(lambda conn: world.app.lifecycle.request_cancel(conn, ctx.job.id))
         await ctx.commit("publish", lambda session: write(session, "one"), payload=None)
         went_on.append(True)
         return Answer()
+
+    def cancelled_plainly(ctx: JobContext[Ask]) -> Answer:
+        world.run(lambda conn: world.app.lifecycle.request_cancel(conn, ctx.job.id))
+        ctx.commit_sync("publish", lambda session: write(session, "one"), payload=None)
+        went_on.append(True)
+        return Answer()
+
+    handler: Any = cancelled if kind == "async" else cancelled_plainly
+    world.app.job("cancelled", input=Ask, output=Answer)(handler)
 
     job = world.create(job_type="cancelled", payload={})
     world.dispatch()
