@@ -6,9 +6,11 @@ Either may be lost, so nobody waits for it.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from engine.intake.early import put_early
 from outbox.errors import TransportError
@@ -19,6 +21,9 @@ _GAP_S = 0.02
 
 #: How long closing waits for the last round, in seconds.
 _LAST_HINT_S = 2.0
+
+#: Tickets kept between two rounds, at most: while Redis does not answer they would become ever more.
+_KEPT = 256
 
 _log = logging.getLogger("aijobs.wake")
 
@@ -33,10 +38,16 @@ class WakeHint:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self._begin(closed=False)
+        _hints.add(self)
+
+    def _begin(self, *, closed: bool) -> None:
+        self._closed = threading.Event()
+        if closed:
+            self._closed.set()
         self._queues: set[str] = set()
         self._tickets: list[Ticket] = []
         self._asked = threading.Event()
-        self._closed = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -48,6 +59,9 @@ class WakeHint:
         with self._lock:
             self._queues.update(queues)
             self._tickets += tickets
+            if len(self._tickets) > _KEPT:
+                self._queues.update(ticket.queue_name for ticket in self._tickets)
+                self._tickets.clear()
             if not self._closed.is_set() and (self._thread is None or not self._thread.is_alive()):
                 # The first hint, or the first of a process that was forked from one with a thread.
                 self._start()
@@ -62,6 +76,13 @@ class WakeHint:
             _log.debug("no hint sent: no thread can be started")
         else:
             self._thread = thread
+
+    def forked(self) -> None:
+        """Begin anew in a child process: what the parent was asked for it sends itself.
+
+        Its threads are not here, so a lock that one of them held would never be let go of.
+        """
+        self._begin(closed=self._closed.is_set())
 
     def close(self) -> None:
         """Stop the thread, which sends what it was asked for before: a program may end right after its last job.
@@ -89,11 +110,31 @@ class WakeHint:
             for queue in queues | {ticket.queue_name for ticket in tickets}:
                 early = [ticket for ticket in tickets if ticket.queue_name == queue]
                 # Where a round of a dispatcher is needed anyway, it puts them all.
-                if queue in queues or not put_early(self._transport, early):
+                if queue in queues or not self._is_put(early):
                     self._transport.wake(dispatcher_channel(queue))
         except TransportError as error:
             # Polling covers them.
             _log.debug("no hint sent: %s", error.code)
+
+    def _is_put(self, tickets: Sequence[Ticket]) -> bool:
+        try:
+            return put_early(self._transport, tickets)
+        except TransportError as error:
+            # As for a creator without rights to the queue: dispatchers have them, and other queues are in order.
+            _log.debug("not put early: %s", error.code)
+            return False
+
+
+_hints: WeakSet[WakeHint] = WeakSet()
+
+
+def _after_fork() -> None:
+    for hint in _hints:
+        hint.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(slots=True, eq=False)

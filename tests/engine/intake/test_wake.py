@@ -5,11 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import threading
+import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 
 from engine.intake.wake import WakeHint, dispatcher_channel
+from outbox.transports.conformance.words import make_ticket
 from outbox.transports.memory import MemoryTransport
+from outbox.transports.rq import RqTransport
+from outbox.transports.rq.acl import DIRECT_COMMANDS, SCRIPT_COMMANDS
+from outbox.transports.rq.keys import Keys
+from tests.support.servers import RedisServer
 
 
 class SlowTransport(MemoryTransport):
@@ -98,6 +105,108 @@ def test_a_forked_process_sends_hints_of_its_own() -> None:
     process.join(30)
     assert process.exitcode == 0
     hint.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_in_the_middle_of_a_send_can_send() -> None:
+    """TR-13. The thread that holds the lock is not in the child, and its job's ticket is the parent's to put."""
+    transport = MemoryTransport()
+    hint = WakeHint(transport)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slowly() -> Iterator[str]:
+        inside.set()
+        go_on.wait(30)
+        yield "a"
+
+    sending = threading.Thread(target=hint.send, args=[slowly(), [make_ticket(queue_name="a")]])
+    sending.start()
+    assert inside.wait(10)
+
+    def child() -> None:
+        hint.send([], [make_ticket(queue_name="b")])
+        hint.close()
+        sys.exit(0 if transport.depth(["a", "b"]) == {"a": 0, "b": 1} else 1)
+
+    process = multiprocessing.get_context("fork").Process(target=child, daemon=True)
+    process.start()
+    process.join(10)
+    try:
+        assert process.exitcode == 0
+    finally:
+        process.kill()
+        go_on.set()
+        sending.join()
+        hint.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_was_closed_before_a_fork_is_closed_after_it() -> None:
+    transport = MemoryTransport()
+    hint = WakeHint(transport)
+    hint.close()
+
+    def child() -> None:
+        hint.send(["a"])
+        hint.close()
+        sys.exit(1 if transport.wait_wake([dispatcher_channel("a")], 0) else 0)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+
+
+def test_a_creator_without_rights_to_queues_still_gives_its_hint(redis_server: RedisServer) -> None:
+    """ADR 15. Its users may wake dispatchers and nothing else."""
+    channel = dispatcher_channel("a")
+    commands = [f"+{command}" for command in (*DIRECT_COMMANDS, *SCRIPT_COMMANDS)]
+    with redis_server.client() as admin:
+        admin.execute_command(
+            "ACL", "SETUSER", "creator", "reset", "on", ">quiet", f"~{Keys('rq').channel(channel)}", *commands
+        )
+        transport = RqTransport(redis_server.url.replace("redis://", "redis://creator:quiet@"))
+        hint = WakeHint(transport)
+        hint.send([], [make_ticket(queue_name="a")])
+        hint.close()
+        transport.close()
+        admin.acl_deluser("creator")
+
+    everybody = RqTransport(redis_server.url)
+    assert everybody.wait_wake([channel], 0) == channel
+    everybody.close()
+
+
+def test_a_queue_with_a_foreign_key_in_its_place_hinders_no_other(redis_server: RedisServer) -> None:
+    queues = ["a", "b", "c", "d"]
+    transport = RqTransport(redis_server.url)
+    hint = WakeHint(transport)
+    with redis_server.client() as foreigner:
+        for queue in queues[:3]:
+            foreigner.set(Keys("rq").queue(queue), "no list")
+    hint.send([], [make_ticket(queue_name=queue) for queue in queues])
+    hint.close()
+
+    channels = [dispatcher_channel(queue) for queue in queues]
+    assert transport.depth(["d"]) == {"d": 1}
+    assert [transport.wait_wake(channels, 0) for _ in queues] == [*channels[:3], None]
+    transport.close()
+
+
+def test_tickets_that_nobody_takes_do_not_pile_up() -> None:
+    """Redis may be silent for as long as it likes, and so may a process that goes on after its end."""
+    hint = WakeHint(MemoryTransport())
+    hint.close()
+    few = [make_ticket() for _ in range(16)]
+    hint.send([], few)
+    tracemalloc.start()
+    try:
+        for _ in range(10_000):
+            hint.send([], list(few))
+        kept, _most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000
 
 
 def test_nothing_is_sent_after_the_end() -> None:
