@@ -16,6 +16,7 @@ from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.pipeline.work import Work
 from outbox.base.db import UnitOfWork
 from outbox.base.errors import DatabaseError
+from outbox.base.text import storable
 
 _log = logging.getLogger("aijobs.progress")
 
@@ -38,10 +39,13 @@ def whole_percent(percent: Any) -> int:
 
 
 def short_note(note: Any) -> str | None:
-    """What is kept of ``note``. Raises :class:`~engine.errors.ProgressInvalid`."""
+    """What is kept of ``note``. Raises :class:`~engine.errors.ProgressInvalid`.
+
+    What no database takes is left out here: one note would keep those of other jobs from being written.
+    """
     if note is not None and not isinstance(note, str):
         raise ProgressInvalid(f"a progress note is a text, not a {type(note).__name__}")
-    return None if note is None else note[:_NOTE_CHARS]
+    return None if note is None else storable(note[:_NOTE_CHARS])
 
 
 def _not_finite(percent: Any) -> ProgressInvalid:

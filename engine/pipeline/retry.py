@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.errors import ProviderRateLimited
 from engine.lifecycle.values import Failure
 from outbox.base.backoff import exponential
+from outbox.base.text import storable
 from registry.definition import JobDefinition
 from registry.errors import AiJobsError
 from registry.job import Outcome, StartReason, WaitKind
@@ -104,8 +105,8 @@ def describe(error: BaseException, *, keep_text: bool = False) -> Failure:
     if isinstance(error, AiJobsError):
         code = error.code if error.code.startswith(_FAMILIES) else "INTERNAL_UNCLASSIFIED"
         told = tuple(getattr(error, "errors", ()))
-        return Failure(code, error.public_message, f"{type(error).__name__}: {error}", told)
-    text = f": {_storable(str(error))}" if keep_text else ""
+        return Failure(code, error.public_message, f"{type(error).__name__}: {storable(str(error))}", told)
+    text = f": {storable(str(error)[:2_000])}" if keep_text else ""
     return Failure("INTERNAL_HANDLER", AiJobsError.public_message, _where(error, text))
 
 
@@ -115,10 +116,6 @@ def _where(error: BaseException, text: str) -> str:
     own = [frame for frame in frames if not frame.filename.startswith(_ENGINE)] or frames
     places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(own[-12:])]
     return "\n  at ".join([type(error).__name__ + text, *places])
-
-
-def _storable(text: str) -> str:
-    return text[:2_000].replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _wait_for_rate(error: ProviderRateLimited, failure: Failure, at: Situation) -> Park:

@@ -19,6 +19,11 @@ def positional(dialect: sa.Dialect) -> sa.Dialect:
     return type(dialect)(paramstyle=style)  # type: ignore[call-arg]
 
 
+def storable(text: str) -> str:
+    """``text`` without NUL and lone surrogates, which some databases and drivers refuse: for what people read."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
 def placeholder(dialect: sa.Dialect) -> str:
     """How :func:`positional` writes a parameter."""
     return "?" if dialect.name == "sqlite" else "%s"

@@ -306,6 +306,34 @@ class TestHandlers:
 
         assert world.job(job.id).progress == 100
 
+    @pytest.mark.parametrize("note", ["a\x00b", "a\ud800b"], ids=["NUL", "a lone surrogate"])
+    def test_a_note_that_no_database_takes_is_told_without_it_and_stops_nobodys_progress(
+        self, world: World, note: str
+    ) -> None:
+        told, go_on = threading.Event(), threading.Event()
+
+        @world.app.job("odd_notes", input=Ask, output=Answer)
+        def odd_notes(ctx: JobContext[Ask]) -> Answer:
+            ctx.progress(10, note)
+            told.set()
+            assert go_on.wait(20)
+            return Answer()
+
+        @world.app.job("plain_notes", input=Ask, output=Answer)
+        def plain_notes(ctx: JobContext[Ask]) -> Answer:
+            assert told.wait(20)
+            ctx.progress(50, "half")
+            assert go_on.wait(20)
+            return Answer()
+
+        odd, plain = (world.create(job_type=each, payload={}) for each in ("odd_notes", "plain_notes"))
+        world.dispatch()
+        with world.working():
+            eventually(lambda: world.job(odd.id).progress == 10 and world.job(plain.id).progress == 50)
+            assert world.job(odd.id).progress_note in ("ab", "a?b")
+            go_on.set()
+            eventually(lambda: not world.open_jobs())
+
     @pytest.mark.databases("sqlite")
     def test_progress_that_is_no_number_says_so_and_is_a_failure_of_the_handler(
         self, world: World, database_kind: str
