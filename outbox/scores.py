@@ -42,9 +42,12 @@ class Score:
             "priority_ms": priority_ms,
         }
 
-    def first(self, priority: int, available_at: datetime) -> int:
-        """The score of a first delivery that was due at ``available_at``, as :func:`score_expression` has it."""
-        return _ms(available_at) + priority * self._step_ms
+    def first(self, priority: int, due: datetime) -> int:
+        """The score of a first delivery that was ``due`` then, as :func:`score_expression` has it.
+
+        No job was due before it was created, whatever its creator says.
+        """
+        return _ms(due) + priority * self._step_ms
 
 
 def score_expression() -> sa.ColumnElement[int]:

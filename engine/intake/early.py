@@ -45,7 +45,7 @@ def _ticket(draft: Draft, new: CreatedJob, score: Score) -> Ticket:
         job_type=job.job_type,
         queue_name=job.queue_name,
         delivery_no=event.delivery_no,
-        deliver_score=score.first(job.priority, job.available_at),
+        deliver_score=score.first(job.priority, max(job.created_at, job.available_at)),
         created_at_ms=wall_clock_ms(),
         traceparent=event.traceparent,
     )

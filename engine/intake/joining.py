@@ -6,7 +6,7 @@ lock wait undoes one statement and leaves the rest open (CI-8), so the session r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
@@ -18,6 +18,7 @@ from engine.errors import (
     InvalidCreateFieldError,
     TransactionNotSupportedError,
 )
+from engine.intake.wake import AfterCommit
 from outbox.base.db import classify, is_prepared
 from outbox.base.later import send_kept
 from registry.errors import AiJobsError
@@ -33,7 +34,7 @@ _watched_pools: WeakSet[sa.Pool] = WeakSet()
 
 @contextmanager
 def joined(
-    session: CallerSession, *, after_commit: Callable[[], None] | None = None
+    session: CallerSession, *, after_commit: AfterCommit | None = None
 ) -> Iterator[sa.Connection]:
     """The caller's connection, for statements of ours; ``after_commit`` runs after the outermost commit, once.
 
@@ -109,9 +110,9 @@ def _is_autocommit(conn: sa.Connection) -> bool:
 # ------------------------------------------------------------------ after the outermost commit
 
 
-def _watch(session: Session | sa.Connection, conn: sa.Connection, after_commit: Callable[[], None]) -> None:
+def _watch(session: Session | sa.Connection, conn: sa.Connection, after_commit: AfterCommit) -> None:
     if not isinstance(session, sa.Connection):
-        _session_state(session).setdefault("hints", {})[after_commit] = None
+        _session_state(session).setdefault("hints", {})[after_commit] = conn
     else:
         # Its commit event fires before COMMIT is sent, so the hint waits for the return to the pool.
         conn.info.setdefault(_STATE, {"hints": {}})["hints"][after_commit] = None
@@ -123,6 +124,7 @@ def _watch_engine(engine: sa.Engine) -> None:
         _watched_pools.add(engine.pool)
         sa.event.listen(engine, "commit", _on_commit)
         sa.event.listen(engine, "rollback", _on_rollback)
+        sa.event.listen(engine, "rollback_savepoint", _on_soft_rollback)
         sa.event.listen(engine.pool, "checkin", _on_checkin)
 
 
@@ -136,6 +138,11 @@ def _on_rollback(conn: sa.Connection) -> None:
     state = conn.info.get(_STATE)
     if state is not None and not state.get("committed"):
         state["hints"].clear()
+    _doubt(state)
+
+
+def _on_soft_rollback(conn: sa.Connection, _name: str, _context: Any) -> None:
+    _doubt(conn.info.get(_STATE))
 
 
 def _on_checkin(_dbapi_connection: Any, record: Any) -> None:
@@ -149,6 +156,12 @@ def _send(state: dict[str, Any]) -> None:
         hint()
 
 
+def _doubt(state: dict[str, Any] | None) -> None:
+    """Some of the jobs may be gone, by a rollback to a savepoint or of a later transaction."""
+    for hint in (state or {}).get("hints", ()):
+        hint.doubt()
+
+
 def _session_state(session: Session) -> dict[str, Any]:
     """What we know of this session's present transaction; the first call installs the listeners."""
     state: dict[str, Any] | None = session.info.get(_STATE)
@@ -156,6 +169,7 @@ def _session_state(session: Session) -> dict[str, Any]:
         state = session.info[_STATE] = {}
         sa.event.listen(session, "before_commit", _before_commit)
         sa.event.listen(session, "after_commit", _after_commit)
+        sa.event.listen(session, "after_soft_rollback", _after_soft_rollback)
         sa.event.listen(session, "after_transaction_end", _after_end)
     return state
 
@@ -171,11 +185,18 @@ def _after_commit(session: Session) -> None:
         session.info[_STATE]["committed"] = True
 
 
+def _after_soft_rollback(session: Session, _transaction: SessionTransaction) -> None:
+    _doubt(session.info[_STATE])
+
+
 def _after_end(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is not None:
         return
     state = dict(session.info[_STATE])
     session.info[_STATE].clear()
+    if any(conn.in_transaction() for conn in state.get("hints", {}).values()):
+        # The session lives in a transaction of its caller's, which is still to be committed.
+        _doubt(state)
     if state.get("committed"):
         _send(state)
 

@@ -146,5 +146,9 @@ class AfterCommit:
     #: Known once the database has answered; queues without any get a hint.
     tickets: list[Ticket] = field(default_factory=list)
 
+    def doubt(self) -> None:
+        """Which of the jobs will be there nobody knows here any more: dispatchers see what is committed."""
+        self.tickets.clear()
+
     def __call__(self) -> None:
         self.wake.send(self.queues - {ticket.queue_name for ticket in self.tickets}, self.tickets)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from engine.intake.early import MOST
 from engine.intake.wake import dispatcher_channel
@@ -157,6 +158,74 @@ def test_in_a_callers_transaction_it_is_put_after_the_commit_only(early: World) 
         conn.commit()
 
     assert [delivery.ticket.job_id for delivery in arrived(early)] == [job.id]
+
+
+def test_what_was_rolled_back_to_a_savepoint_is_not_put(early: World) -> None:
+    with Session(early.engine) as session:
+        early.create(session=session)
+        with session.begin_nested() as inner:
+            early.create(session=session)
+            inner.rollback()
+        session.commit()
+
+    assert hinted(early)
+    assert early.depth() == 0
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_what_was_rolled_back_on_a_connection_is_not_put(early: World, outer: bool) -> None:
+    """Neither what a savepoint undid nor what came in a transaction after the one that was committed."""
+    with early.engine.connect() as conn:
+        early.create(session=conn)
+        if outer:
+            conn.commit()
+        undone = conn.begin() if outer else conn.begin_nested()
+        early.create(session=conn)
+        undone.rollback()
+        conn.commit()
+
+    assert hinted(early)
+    assert early.depth() == 0
+
+
+def test_a_connection_that_is_closed_without_a_commit_puts_nothing_of_its_last_transaction(early: World) -> None:
+    with early.engine.connect() as conn:
+        early.create(session=conn)
+        conn.commit()
+        early.create(session=conn)
+
+    assert hinted(early)
+    assert early.depth() == 0
+
+
+def test_a_session_inside_a_transaction_of_its_caller_puts_nothing(early: World) -> None:
+    """As test suites have it: a commit of the session's makes nothing visible."""
+    with early.engine.connect() as conn, conn.begin() as outer:
+        with Session(conn, join_transaction_mode="create_savepoint") as session:
+            early.create(session=session)
+            session.commit()
+        assert hinted(early)
+        assert early.depth() == 0
+        outer.rollback()
+
+
+def test_what_a_savepoint_kept_is_put(early: World) -> None:
+    with Session(early.engine) as session:
+        with session.begin_nested():
+            job = early.create(session=session)
+        session.commit()
+
+    assert [delivery.ticket.job_id for delivery in arrived(early)] == [job.id]
+
+
+def test_a_job_that_was_due_before_it_was_created_stands_where_its_event_says(early: World) -> None:
+    """Design 8: max(created, available_at). A creator's clock or wish puts nothing ahead of who came before."""
+    job = early.create(available_at=datetime(2001, 2, 3, tzinfo=UTC))
+
+    [delivery] = arrived(early)
+
+    [event] = early.rows("outbox_event", aggregate_id=job.id)
+    assert 0 <= event["deliver_score"] - delivery.ticket.deliver_score < PATIENCE_MS
 
 
 def test_without_a_broker_the_job_is_created_and_its_event_waits(make_world: Make) -> None:
