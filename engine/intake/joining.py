@@ -114,7 +114,8 @@ def _watch(session: Session | sa.Connection, conn: sa.Connection, after_commit: 
     if not isinstance(session, sa.Connection):
         _session_state(session).setdefault("hints", {})[after_commit] = conn
     else:
-        # Its commit event fires before COMMIT is sent, so the hint waits for the return to the pool.
+        # Its commit event fires before COMMIT is sent, so the hint waits for the next transaction or the return
+        # to the pool.
         conn.info.setdefault(_STATE, {"hints": {}})["hints"][after_commit] = None
         _watch_engine(conn.engine)
 
@@ -122,10 +123,16 @@ def _watch(session: Session | sa.Connection, conn: sa.Connection, after_commit: 
 def _watch_engine(engine: sa.Engine) -> None:
     if engine.pool not in _watched_pools:
         _watched_pools.add(engine.pool)
+        sa.event.listen(engine, "begin", _on_begin)
         sa.event.listen(engine, "commit", _on_commit)
         sa.event.listen(engine, "rollback", _on_rollback)
         sa.event.listen(engine, "rollback_savepoint", _on_soft_rollback)
         sa.event.listen(engine.pool, "checkin", _on_checkin)
+
+
+def _on_begin(conn: sa.Connection) -> None:
+    # Some keep one connection for ever.
+    _send_committed(conn.info)
 
 
 def _on_commit(conn: sa.Connection) -> None:
@@ -146,7 +153,11 @@ def _on_soft_rollback(conn: sa.Connection, _name: str, _context: Any) -> None:
 
 
 def _on_checkin(_dbapi_connection: Any, record: Any) -> None:
-    state = record.info.pop(_STATE, None) or {}
+    _send_committed(record.info)
+
+
+def _send_committed(info: dict[Any, Any]) -> None:
+    state = info.pop(_STATE, None) or {}
     if state.get("committed"):
         _send(state)
 
@@ -157,7 +168,7 @@ def _send(state: dict[str, Any]) -> None:
 
 
 def _doubt(state: dict[str, Any] | None) -> None:
-    """Some of the jobs may be gone, by a rollback to a savepoint or of a later transaction."""
+    """Some of the jobs may be gone, by a rollback to a savepoint or after a COMMIT that was not answered."""
     for hint in (state or {}).get("hints", ()):
         hint.doubt()
 

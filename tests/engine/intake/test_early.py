@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from engine.intake.early import MOST
@@ -172,30 +173,41 @@ def test_what_was_rolled_back_to_a_savepoint_is_not_put(early: World) -> None:
     assert early.depth() == 0
 
 
-@pytest.mark.parametrize("outer", [True, False])
-def test_what_was_rolled_back_on_a_connection_is_not_put(early: World, outer: bool) -> None:
-    """Neither what a savepoint undid nor what came in a transaction after the one that was committed."""
+def test_what_a_connection_rolled_back_to_a_savepoint_is_not_put(early: World) -> None:
     with early.engine.connect() as conn:
         early.create(session=conn)
-        if outer:
-            conn.commit()
-        undone = conn.begin() if outer else conn.begin_nested()
-        early.create(session=conn)
-        undone.rollback()
+        with conn.begin_nested() as inner:
+            early.create(session=conn)
+            inner.rollback()
         conn.commit()
 
     assert hinted(early)
     assert early.depth() == 0
 
 
-def test_a_connection_that_is_closed_without_a_commit_puts_nothing_of_its_last_transaction(early: World) -> None:
+@pytest.mark.parametrize("end", [sa.Connection.rollback, sa.Connection.close])
+def test_each_transaction_of_a_connection_is_for_itself(
+    early: World, end: Callable[[sa.Connection], None]
+) -> None:
     with early.engine.connect() as conn:
-        early.create(session=conn)
+        kept = early.create(session=conn)
         conn.commit()
         early.create(session=conn)
+        end(conn)
+    early.app.wake.close()
 
-    assert hinted(early)
-    assert early.depth() == 0
+    assert [delivery.ticket.job_id for delivery in arrived(early)] == [kept.id]
+
+
+def test_a_connection_that_is_never_given_back_puts_with_its_next_transaction(early: World) -> None:
+    """And so keeps nothing of the last one: a program may live with one connection for ever."""
+    with early.engine.connect() as conn:
+        job = early.create(session=conn)
+        conn.commit()
+        conn.execute(sa.select(sa.literal(1)))
+
+        assert [delivery.ticket.job_id for delivery in arrived(early)] == [job.id]
+        assert "aijobs" not in conn.info
 
 
 def test_a_session_inside_a_transaction_of_its_caller_puts_nothing(early: World) -> None:
