@@ -184,6 +184,9 @@ def _pending(c: Circumstances) -> Explanation | None:
     event = c.delivery
     if event is None or event.status != EventStatus.PENDING:
         return None
+    if event.delivery_no == 1 and c.ticket_alive:
+        # Its creator has put the ticket (ADR 15): what it waits for is behind that.
+        return None
     since = c.now - event.available_at
     if since < timedelta(0):
         sentence = f"Redis refused its ticket {event.attempt_count} times ({event.last_error or 'no reason is kept'})"

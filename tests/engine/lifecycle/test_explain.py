@@ -121,6 +121,16 @@ CASES: dict[str, tuple[Circumstances, Why, bool]] = {
         of(job(), delivery=event(EventStatus.PENDING, available_at=ago(90)), dispatchers=[worker()]),
         Why.OUTBOX_WAITING, True,
     ),
+    "event waits, its creator has put the ticket, nobody works": (
+        of(job(), delivery=PENDING, dispatchers=[], ticket_alive=True), Why.NO_WORKERS, True,
+    ),
+    "event waits, its creator has put the ticket, all are busy": (
+        of(job(), delivery=PENDING, dispatchers=[], ticket_alive=True, workers=[worker()]), Why.QUEUE_BUSY, False,
+    ),
+    "event of a redelivery waits beside an old ticket": (
+        of(job(delivery_no=2), delivery=event(EventStatus.PENDING, delivery_no=2), ticket_alive=True),
+        Why.NO_DISPATCHER, True,
+    ),
     "event waits, none is listed": (of(job(), delivery=PENDING, dispatchers=[]), Why.NO_DISPATCHER, True),
     "Redis lost the ticket, and no dispatcher runs": (
         of(job(), delivery=PUBLISHED, workers=[worker()], ticket_alive=False, dispatchers=[]),
