@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -26,6 +27,9 @@ MAX_TARGET_ID = 255
 MAX_KEY = 255
 MAX_CREDENTIAL_ID = 64
 MAX_VERSION = 32
+
+#: Control characters and lone surrogates.
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
@@ -151,7 +155,7 @@ def _text(field: str, value: Any, longest: int) -> None:
         raise _wrong(field, "must not be empty")
     if len(value) > longest:
         raise _wrong(field, f"has {len(value)} characters, the limit is {longest}")
-    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
+    if _UNWRITABLE.search(value):
         raise _wrong(field, "must not hold control characters or lone surrogates")
 
 

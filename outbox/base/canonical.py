@@ -68,11 +68,11 @@ def sha256(content: bytes) -> bytes:
 
 def identity_digest(*parts: str | bytes) -> bytes:
     """SHA-256 over length-prefixed exact bytes: ("a", "bc") and ("ab", "c") never meet (CI-3, X42)."""
-    hasher = hashlib.sha256(b"aijobs-identity-1")
+    pieces = [b"aijobs-identity-1"]
     for part in parts:
         raw = part.encode("utf-8") if isinstance(part, str) else part
-        hasher.update(len(raw).to_bytes(8, "big") + raw)
-    return hasher.digest()
+        pieces += (len(raw).to_bytes(8, "big"), raw)
+    return hashlib.sha256(b"".join(pieces)).digest()
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -175,7 +175,7 @@ def _dump(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     # Integers are ours: the library stops at 2**53, payloads may go to 64 bits (PC-6).
-    return json.dumps(value)
+    return _PLAIN.encode(value)
 
 
 def _number(value: float) -> str:
@@ -190,4 +190,4 @@ def _utf16(member: tuple[str, Any]) -> bytes:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return _PLAIN.encode(text)
