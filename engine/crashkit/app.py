@@ -156,7 +156,8 @@ def _settings(order: Order) -> Settings:
         redis_prefix=order.places.prefix,
         queues=(queue,),
         dispatcher=DispatcherSettings(
-            batch=50, poll_ms=times.poll_ms, claim_ttl_ms=times.claim_ttl_ms, breaker_limit_ms=500
+            batch=50, poll_ms=times.poll_ms, claim_ttl_ms=times.claim_ttl_ms, breaker_limit_ms=500,
+            early=order.early,
         ),
         upkeep=UpkeepSettings(interval_ms=times.upkeep_ms, redelivery_ms=times.redelivery_ms),
         worker=WorkerSettings(grace_ms=times.grace_ms, db_threads=4),

@@ -85,6 +85,8 @@ class Order:
     #: Creator: what to create, and how long to wait between two, in ms.
     jobs: tuple[Job, ...] = ()
     pace_ms: int = 0
+    #: Creator: whether it puts first tickets itself where nothing waits.
+    early: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

@@ -86,14 +86,14 @@ class Stage:
         return found
 
     def create(self, jobs: Iterable[Job]) -> None:
-        """Create ``jobs`` here, from a process that is not hurt."""
+        """Create ``jobs`` here, from a process that is not hurt, and leave their tickets to dispatchers."""
         self.app.jobs.create_jobs([request(job, self.queue) for job in self.expect(jobs)])
 
     @property
     def app(self) -> AiJobApp:
         """The application in this process, for creating and cancelling."""
         if self._app is None:
-            self._app = make_app(self._order("creator", {}))
+            self._app = make_app(self._order("creator", {"early": False}))
         return self._app
 
     # -------------------------------------------------------------- processes
