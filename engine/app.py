@@ -215,7 +215,7 @@ class AiJobApp:
 
     @cached_property
     def wake(self) -> WakeHint:
-        return WakeHint(self.transport)
+        return WakeHint(self.transport, self.telemetry)
 
     @cached_property
     def admission(self) -> Admission:

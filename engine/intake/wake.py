@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from weakref import WeakSet
 
 from engine.intake.early import put_early
+from outbox.base.telemetry import Telemetry
 from outbox.errors import TransportError
 from outbox.transports.base import Ticket, Transport
 
@@ -36,8 +37,9 @@ def dispatcher_channel(queue: str) -> str:
 class WakeHint:
     """Sends hints and early tickets from a thread of its own, coalesced; a caller only names them and goes on."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, telemetry: Telemetry | None = None) -> None:
         self._transport = transport
+        self._telemetry = telemetry or Telemetry()
         self._begin(closed=False)
         _hints.add(self)
 
@@ -118,11 +120,15 @@ class WakeHint:
 
     def _is_put(self, tickets: Sequence[Ticket]) -> bool:
         try:
-            return put_early(self._transport, tickets)
+            put = put_early(self._transport, tickets)
         except TransportError as error:
             # As for a creator without rights to the queue: dispatchers have them, and other queues are in order.
             _log.debug("not put early: %s", error.code)
             return False
+        if put:
+            about = {"job_id": str(tickets[0].job_id)} if len(tickets) == 1 else {}
+            self._telemetry.emit("outbox.early", len(tickets), queue=tickets[0].queue_name, **about)
+        return put
 
 
 _hints: WeakSet[WakeHint] = WeakSet()

@@ -63,11 +63,16 @@ _RANK = {
 
 
 def _of_event(event: EventView, claims: Sequence[ClaimView]) -> Iterator[Moment]:
-    if event.event_type == EventType.ENQUEUE and event.published_at is not None:
-        detail = {"queue": event.queue_name, "deliveryNo": event.delivery_no, "by": event.locked_by}
-        # It is marked after the ticket was put, and a quick worker has claimed the job by then.
-        claimed = [claim.started_at for claim in claims if claim.started_at >= event.created_at]
+    if event.event_type != EventType.ENQUEUE:
+        return
+    detail = {"queue": event.queue_name, "deliveryNo": event.delivery_no, "by": event.locked_by}
+    # It is marked after the ticket was put, and a quick worker has claimed the job by then.
+    claimed = [claim.started_at for claim in claims if claim.started_at >= event.created_at]
+    if event.published_at is not None:
         yield Moment(min([event.published_at, *claimed]), "published", detail)
+    elif event.delivery_no == 1 and claimed:
+        # Its creator has put the ticket (ADR 15), or nobody could have claimed it.
+        yield Moment(min(claimed), "published", {**detail, "by": None})
 
 
 def _of_claim(claim: ClaimView, job: JobView) -> Iterator[Moment]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jwt
 
-from engine.config import HttpSettings, Settings
+from engine.config import DispatcherSettings, HttpSettings, Settings
 
 SECRET = "a-secret-of-thirty-two-bytes-or-more"
 FAR = 4_102_444_800
@@ -25,5 +25,7 @@ def settings_for(url: str, **http: Any) -> Settings:
     return Settings(
         database_url=url,
         redis_url=f"memory://{next(_numbers)}",
+        # A test takes one step at a time.
+        dispatcher=DispatcherSettings(early=False),
         http=HttpSettings(**{"jwt_secret": SECRET} | http),
     )

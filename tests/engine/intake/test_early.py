@@ -18,7 +18,7 @@ from outbox.transports.base import Delivery, Settlement, Ticket
 from outbox.transports.memory import MemoryTransport
 from tests.engine.path.account import killed_at
 from tests.support.flaky import FlakyTransport
-from tests.support.wait import PATIENCE_S
+from tests.support.wait import PATIENCE_S, eventually
 from tests.support.world import LEASE_MS, QUEUE, World
 
 PATIENCE_MS = round(PATIENCE_S * 1000)
@@ -56,6 +56,7 @@ def test_a_first_delivery_needs_no_dispatcher_where_nothing_waits(early: World) 
 
     assert (delivery.ticket.job_id, delivery.ticket.delivery_no) == (job.id, 1)
     assert statuses(early, job.id) == ["pending"]
+    eventually(lambda: early.count("outbox.early") == 1)
 
 
 def test_what_is_put_early_is_what_the_dispatcher_puts(early: World) -> None:

@@ -11,12 +11,17 @@ from collections.abc import Iterator
 import pytest
 
 from engine.intake.wake import WakeHint, dispatcher_channel
-from outbox.transports.conformance.words import make_ticket
+from outbox.base.ids import new_id
+from outbox.transports.base import Ticket
 from outbox.transports.memory import MemoryTransport
 from outbox.transports.rq import RqTransport
 from outbox.transports.rq.acl import DIRECT_COMMANDS, SCRIPT_COMMANDS
 from outbox.transports.rq.keys import Keys
 from tests.support.servers import RedisServer
+
+
+def make_ticket(queue_name: str = "a") -> Ticket:
+    return Ticket(new_id(), "synthetic", queue_name, delivery_no=1, deliver_score=0, created_at_ms=0)
 
 
 class SlowTransport(MemoryTransport):

@@ -146,7 +146,8 @@ def test_the_pause_before_a_retry_in_place_belongs_to_no_attempt(world: World, i
     assert first.ended_at is not None
     pause = second.started_at - first.ended_at
     assert abs(pause.total_seconds() - 4) < 1
-    assert [moment.what for moment in record.timeline] == ["created", "claimed", "released", "claimed"]
+    what = [moment.what for moment in record.timeline]
+    assert what == ["created", "published", "claimed", "released", "claimed"]
 
 
 def test_a_claim_that_was_faster_than_the_mark_of_its_delivery_comes_after_it(
@@ -186,6 +187,21 @@ def test_the_timeline_tells_the_way_of_a_job_in_order(world: World, inspector: J
     assert (answered["inputTokens"], answered["outputTokens"], answered["errorCode"]) == (3, 5, None)
     assert moments[-1].detail["artifacts"] == {"flashcard": 1}
     assert all(before.at <= after.at for before, after in itertools.pairwise(moments))
+
+
+def test_the_timeline_of_a_job_whose_creator_put_the_ticket_tells_that_it_was_there(
+    make_world: Callable[..., World],
+) -> None:
+    """ADR 15. Nobody has marked the event: the job was over before a dispatcher came to it."""
+    world = make_world(dispatcher={"early": True})
+    job = world.create()
+    assert world.transport.wait(QUEUE, 20_000)
+    world.work()
+
+    found = inspector_of(world).record(job.id).timeline
+
+    assert [moment.what for moment in found] == ["created", "published", "claimed", "succeeded"]
+    assert found[1].detail == {"queue": QUEUE, "deliveryNo": 1, "by": None}
 
 
 def test_the_timeline_tells_failed_attempts_apart(make_world: Callable[..., World]) -> None:
