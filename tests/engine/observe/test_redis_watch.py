@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -32,9 +33,13 @@ class Outage:
 
 
 @pytest.fixture
-def outage(caplog: pytest.LogCaptureFixture) -> Outage:
+def outage(caplog: pytest.LogCaptureFixture) -> Iterator[Outage]:
     caplog.set_level(logging.WARNING, "aijobs.redis")
-    return Outage()
+    outage = Outage()
+    yield outage
+    # Its last word belongs to this test and not to the log of the next one.
+    outage.over = True
+    eventually(lambda: not [each for each in threading.enumerate() if each.name == "aijobs-redis-watch"])
 
 
 FACTS = [
