@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from engine.app import AiJobApp
 from engine.cli.errors import SchemaBehind
-from engine.cli.failures import judge
+from engine.cli.failures import SEE_DOCTOR, judge
 from engine.cli.inspecting import is_embedded
 from engine.cli.schema import refuse_missing_file, require_current
 from engine.lifecycle.circumstances import span
@@ -56,7 +56,9 @@ def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Find
         yield from check()
     except Exception as error:  # noqa: BLE001 - what goes wrong in a check is what the check was for
         failure = judge(error)
-        yield Finding("failed", name, failure.message, failure.fix)
+        # Who reads this has asked the doctor already
+        fix = failure.fix and failure.fix.removesuffix(SEE_DOCTOR)
+        yield Finding("failed", name, failure.message, fix)
 
 
 def _application(app: AiJobApp) -> Iterator[Finding]:
@@ -164,6 +166,6 @@ def _redis(app: AiJobApp) -> Iterator[Finding]:
 def _dispatchers(app: AiJobApp) -> Finding:
     found = app.transport.dispatchers()
     if not found:
-        text = "no dispatcher is running: what is created waits in the outbox"
+        text = "no dispatcher is running: at most new jobs of an idle queue start, all else waits in the outbox"
         return Finding("warning", "dispatcher", text, "start: aijobs dispatcher")
     return Finding("ok", "dispatcher", f"{len(found)} running: {', '.join(one.name for one in found[:5])}")

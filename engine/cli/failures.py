@@ -53,6 +53,9 @@ _EXITS: Final[dict[str, Exit]] = {
     "TRANSPORT_UNAVAILABLE": Exit.UNREACHABLE,
 }
 
+#: The end of a fix that the doctor itself leaves out.
+SEE_DOCTOR: Final = "; `aijobs doctor` says more"
+
 _FIXES: Final[dict[str, str]] = {
     "JOB_TYPE_UNKNOWN": "see `aijobs types list`; types of your own need --app module:attribute or AIJOBS_APP",
     "QUEUE_UNKNOWN": "see `aijobs queues list`; add queues with AIJOBS_QUEUES",
@@ -60,11 +63,11 @@ _FIXES: Final[dict[str, str]] = {
     "OUTBOX_EVENT_NOT_FOUND": "see `aijobs outbox list`",
     "JOB_NOT_RETRYABLE": "create a job of its own instead; `aijobs jobs show ID --input` prints the input",
     "IDEMPOTENCY_KEY_REUSED": "use another --key, or the same input as the first time",
-    "DATABASE_UNAVAILABLE": "check AIJOBS_DATABASE_URL and that the server runs; `aijobs doctor` says more",
+    "DATABASE_UNAVAILABLE": f"check AIJOBS_DATABASE_URL and that the server runs{SEE_DOCTOR}",
     "DATABASE_MISSING": "create it with CREATE DATABASE, or correct the name at the end of AIJOBS_DATABASE_URL",
     "DATABASE_LOGIN_REFUSED": "correct user and password in AIJOBS_DATABASE_URL, or the user's rights on the server",
     "DATABASE_URL_INVALID": "set AIJOBS_DATABASE_URL or --database-url",
-    "TRANSPORT_UNAVAILABLE": "check AIJOBS_REDIS_URL and that Redis runs; `aijobs doctor` says more",
+    "TRANSPORT_UNAVAILABLE": f"check AIJOBS_REDIS_URL and that Redis runs{SEE_DOCTOR}",
     "TRANSPORT_MISCONFIGURED": "set AIJOBS_REDIS_URL or --redis-url, for example redis://127.0.0.1:6379/0",
     "COMMIT_OUTCOME_UNKNOWN": "look whether it happened before you repeat it",
     "MIGRATION_REVISION_UNKNOWN": "install the release of aijobs that migrated this database",

@@ -52,6 +52,7 @@ def test_every_failed_or_doubtful_finding_names_its_fix(doctor: Run, sqlite_url:
     found = checks(done, "failed") | checks(done, "warning")
     assert {"schema", "redis"} <= set(found)
     assert all(check["fix"] for check in found.values())
+    assert not any("aijobs doctor" in check["fix"] for check in found.values()), "one who asked it is sent to it"
 
 
 def test_missing_tables_are_mended_by_an_upgrade(doctor: Run, database_url: str) -> None:
@@ -125,7 +126,10 @@ def test_a_queue_without_workers_is_told_with_the_command(doctor: Run, database:
 def test_that_no_dispatcher_runs_is_told_before_anything_waits_for_one(
     doctor: Run, database: str, redis_url: str
 ) -> None:
-    assert checks(doctor(database), "warning")["dispatcher"]["fix"] == "start: aijobs dispatcher"
+    missing = checks(doctor(database), "warning")["dispatcher"]
+    assert missing["fix"] == "start: aijobs dispatcher"
+    # a creator puts the first ticket itself where nothing waits (ADR 15)
+    assert "new jobs of an idle queue start" in missing["text"]
 
     with World(database, redis_url) as here:
         here.transport.register_dispatcher("d-1")
