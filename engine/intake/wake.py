@@ -5,6 +5,7 @@ Either may be lost, so nobody waits for it.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -141,6 +142,15 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _at_exit() -> None:
+    """A script may end right after its last job, without a word to its app."""
+    for hint in list(_hints):
+        hint.close()
+
+
+atexit.register(_at_exit)
 
 
 @dataclass(slots=True, eq=False)

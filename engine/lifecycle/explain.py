@@ -326,7 +326,7 @@ def _unknown_type(c: Circumstances) -> Explanation | None:
 def _queue_busy(c: Circumstances) -> Explanation:
     workers = _listening(c)
     busy = sum(worker.executing for worker in workers)
-    tickets = "" if c.waiting is None else f", {c.waiting} tickets wait there"
+    tickets = "" if c.waiting is None else f", tickets waiting there: {c.waiting}"
     return Explanation(
         code=Why.QUEUE_BUSY,
         sentence=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -238,3 +239,25 @@ def test_a_process_that_can_start_no_thread_goes_on_without_hints(monkeypatch: p
 
     channels = [dispatcher_channel(queue) for queue in ("a", "b")]
     assert [transport.wait_wake(channels, 0) for _ in range(2)] == channels
+
+
+#: Sends "b" while the thread rests after "a", and ends.
+_SCRIPT = """
+import sys
+from engine.intake.wake import WakeHint, dispatcher_channel
+from outbox.transports.rq import RqTransport
+
+transport = RqTransport(sys.argv[1])
+hint = WakeHint(transport)
+hint.send(["a"])
+assert transport.wait_wake([dispatcher_channel("a")], 20_000)
+hint.send(["b"])
+"""
+
+
+def test_a_script_that_ends_without_closing_anything_has_sent_its_last_hint(redis_server: RedisServer) -> None:
+    subprocess.run([sys.executable, "-c", _SCRIPT, redis_server.url], check=True, timeout=60)
+
+    transport = RqTransport(redis_server.url)
+    assert transport.wait_wake([dispatcher_channel("b")], 0) == dispatcher_channel("b")
+    transport.close()
