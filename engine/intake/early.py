@@ -23,7 +23,7 @@ def early_tickets(drafts: Sequence[Draft], made: Sequence[CreatedJob], score: Sc
     """The tickets of those jobs that were made just now and may begin at once; none where they are many."""
     if len(drafts) > MOST:
         return []
-    return [_ticket(draft, new, score) for draft, new in zip(drafts, made, strict=True) if _is_due(draft, new)]
+    return [_ticket(draft, new, score) for draft, new in zip(drafts, made, strict=True) if _is_due(new)]
 
 
 def put_early(transport: Transport, tickets: Sequence[Ticket]) -> bool:
@@ -34,8 +34,8 @@ def put_early(transport: Transport, tickets: Sequence[Ticket]) -> bool:
     return all(isinstance(answer, PutResult) and answer is not PutResult.BUSY for answer in answers)
 
 
-def _is_due(draft: Draft, new: CreatedJob) -> bool:
-    return new.created and new.job.id == draft.job.id and new.job.available_at <= new.job.created_at
+def _is_due(new: CreatedJob) -> bool:
+    return new.created and new.job.available_at <= new.job.created_at
 
 
 def _ticket(draft: Draft, new: CreatedJob, score: Score) -> Ticket:
