@@ -9,6 +9,7 @@
     clock ....... the database's clock, as SQL; the only place that may look at a host's
     bulk ........ many rows in one INSERT, compiled once
     later ....... writes that travel with their COMMIT
+    outcome ..... what became of a caller's transaction, told to those who wait for it
     drivers ..... what a driver is told beyond its URL, and one TLS context for all its connections
     clean ....... no connection goes back to the pool with a transaction open
     canonical ... one byte string per JSON value (RFC 8785), and digests

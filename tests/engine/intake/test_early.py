@@ -26,6 +26,12 @@ PATIENCE_MS = round(PATIENCE_S * 1000)
 A_MOMENT_MS = 100
 INSTANT = datetime(2090, 2, 3, 4, 5, 6, 789_999, tzinfo=UTC)
 
+#: What a connection is called, and how another one ends it.
+KILL = {
+    "mariadb": ("SELECT CONNECTION_ID()", "KILL {}"),
+    "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend({})"),
+}
+
 Make = Callable[..., World]
 
 
@@ -198,26 +204,47 @@ def test_each_transaction_of_a_connection_is_for_itself(
     assert [delivery.ticket.job_id for delivery in arrived(early)] == [kept.id]
 
 
-def test_a_connection_that_is_never_given_back_puts_with_its_next_transaction(early: World) -> None:
-    """And so keeps nothing of the last one: a program may live with one connection for ever."""
+def test_a_connection_that_is_never_given_back_puts_at_each_commit(early: World) -> None:
+    """And keeps nothing of the last one: a program may live with one connection for ever."""
     with early.engine.connect() as conn:
         job = early.create(session=conn)
         conn.commit()
-        conn.execute(sa.select(sa.literal(1)))
 
         assert [delivery.ticket.job_id for delivery in arrived(early)] == [job.id]
-        assert "aijobs" not in conn.info
+        assert not conn.info
 
 
-def test_a_session_inside_a_transaction_of_its_caller_puts_nothing(early: World) -> None:
+def test_a_session_inside_a_transaction_of_its_caller_puts_when_that_commits(early: World) -> None:
     """As test suites have it: a commit of the session's makes nothing visible."""
-    with early.engine.connect() as conn, conn.begin() as outer:
-        with Session(conn, join_transaction_mode="create_savepoint") as session:
-            early.create(session=session)
-            session.commit()
-        assert hinted(early)
-        assert early.depth() == 0
-        outer.rollback()
+    with early.engine.connect() as conn:
+        for end in (sa.Transaction.rollback, sa.Transaction.commit):
+            outer = conn.begin()
+            with Session(conn, join_transaction_mode="create_savepoint") as session:
+                job = early.create(session=session)
+                session.commit()
+            assert not early.transport.wait(QUEUE, A_MOMENT_MS)
+            end(outer)
+
+    assert [delivery.ticket.job_id for delivery in arrived(early)] == [job.id]
+
+
+@pytest.mark.databases("mariadb", "postgresql")
+@pytest.mark.parametrize("opened", [Session, sa.Engine.connect])
+def test_a_commit_that_is_not_answered_puts_nothing_and_hints(
+    early: World, database_kind: str, opened: Callable[[sa.Engine], Session | sa.Connection]
+) -> None:
+    """It may be stored: a dispatcher sees what is."""
+    whoami, end = KILL[database_kind]
+    with opened(early.engine) as outer:
+        early.create(session=outer)
+        victim = outer.execute(sa.text(whoami)).scalar_one()
+        with early.engine.connect() as killer:
+            killer.exec_driver_sql(end.format(victim))
+        with pytest.raises(sa.exc.DBAPIError):
+            outer.commit()
+
+    assert hinted(early)
+    assert early.depth() == 0
 
 
 def test_what_a_savepoint_kept_is_put(early: World) -> None:

@@ -22,6 +22,7 @@ from engine.intake.wake import WakeHint
 from outbox.base.db import prepare_engine
 from outbox.transports.base import Ticket
 from outbox.transports.memory import MemoryTransport
+from registry.job import JobView
 from tests.support.crowd import at_once
 from tests.support.faults import refusing
 from tests.support.migrated import engine_for
@@ -41,9 +42,11 @@ class Hints(WakeHint):
     def __init__(self) -> None:
         super().__init__(MemoryTransport())
         self.sent = 0
+        self.sending: Callable[[], object] = lambda: None
 
     def send(self, queues: Iterable[str], tickets: Sequence[Ticket] = ()) -> None:
         self.sent += 1
+        self.sending()
 
 
 @pytest.fixture
@@ -227,18 +230,73 @@ def test_a_rollback_sends_no_hint(world: World, hints: Hints, host: sa.Engine) -
     assert hints.sent == 0
 
 
-def test_a_connections_hint_comes_when_it_is_back_in_its_pool(
+def test_a_connections_hint_comes_after_its_commit_was_sent(
     world: World, hints: Hints, host: sa.Engine
 ) -> None:
     """Its commit event fires before COMMIT is sent: a hint from there would come too early."""
+    seen: list[int] = []
+    hints.sending = lambda: seen.append(len(world.rows("ai_job")))
     with host.connect() as conn:
         world.create(session=conn)
         conn.commit()
-    assert hints.sent == 1
-    with host.connect() as conn:
+        assert (hints.sent, seen) == (1, [1])
         conn.execute(sa.select(sa.literal(1)))
         conn.commit()
     assert hints.sent == 1
+
+
+def test_a_copy_of_an_engine_sends_hints_whichever_came_first(
+    world: World, hints: Hints, host: sa.Engine
+) -> None:
+    """Engines made by `execution_options` share their connections."""
+    for engine in (host.execution_options(logging_token="copy"), host, host.execution_options()):
+        with engine.begin() as conn:
+            world.create(session=conn)
+
+    assert hints.sent == 3
+
+
+@pytest.mark.databases("mariadb")
+def test_a_transaction_in_two_phases_hints_after_the_second(
+    world: World, database_kind: str, hints: Hints, host: sa.Engine
+) -> None:
+    with Session(host, twophase=True) as session:
+        world.create(session=session)
+        session.rollback()
+        world.create(session=session)
+        session.prepare()
+        assert hints.sent == 0
+        session.commit()
+
+    assert hints.sent == 1
+    assert world.counts() == CREATED
+
+
+@pytest.mark.parametrize("event", ["begin", "commit", "rollback", "checkin", "checkout", "before_cursor_execute"])
+def test_the_first_job_on_an_engine_disturbs_nobody_who_uses_it(
+    world: World, host: sa.Engine, event: str
+) -> None:
+    """An engine walks its listeners in every thread: one that is added then breaks the statement of a stranger."""
+    made: list[Any] = []
+
+    def create() -> JobView:
+        with host.begin() as conn:
+            return world.create(session=conn)
+
+    def create_in_another_thread(*_event: Any) -> None:
+        if not made:
+            made.append("begun")
+            made.extend(at_once([create]))
+
+    sa.event.listen(host.pool if event.startswith("check") else host, event, create_in_another_thread)
+    for end in (sa.Connection.rollback, sa.Connection.commit):
+        # On SQLite a stranger that only reads: two writers wait for each other there.
+        with host.connect().execution_options(aijobs_reading=True) as conn:
+            conn.execute(sa.select(sa.literal(1)))
+            end(conn)
+
+    assert [world.job(job.id) for job in made[1:]] == made[1:]
+    assert world.counts() == CREATED
 
 
 def test_other_acts_in_the_same_transaction_do_not_take_the_hint_away(
