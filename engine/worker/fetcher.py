@@ -148,12 +148,14 @@ class Fetcher:
         """Runs on this fetcher's thread: tickets, then the database, then what is not to be run."""
         if self._pauses.is_paused(self.queue.name):
             return [], Prepared()
-        deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
-        if not deliveries:
-            self._transport.wait(self.queue.name, WAIT_MS, lambda: self._stopping)
-            if self._stopping:
-                return [], Prepared()
-            deliveries = self._transport.claim(self.queue.name, wanted, self._worker, self.queue.lease_ms)
+        deliveries = self._transport.claim(
+            self.queue.name, wanted, self._worker, self.queue.lease_ms,
+            wait_ms=WAIT_MS, stopped=lambda: self._stopping,
+        )  # fmt: skip
+        if self._stopping:
+            # They go to another worker at once.
+            self._tickets.defer([(delivery, 0) for delivery in deliveries])
+            return [], Prepared()
         if not deliveries:
             return [], Prepared()
         point(Point.WORKER_AFTER_TICKET)

@@ -172,10 +172,13 @@ class Transport(Protocol):
         """
         ...
 
-    def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
+    def claim(
+        self, queue: str, limit: int, worker: str, lease_ms: int, *, wait_ms: int = 0, stopped: Stopped = never
+    ) -> list[Delivery]:
         """Hand out up to ``min(limit, MAX_CLAIM)`` tickets, lowest score first.
 
-        Not repeatable: when the answer is lost, ``recover`` brings the tickets back.
+        Where there are none it waits for some, ``wait_ms`` at most, or until its caller is ``stopped``. Not
+        repeatable: when the answer is lost, ``recover`` brings the tickets back.
         """
         ...
 

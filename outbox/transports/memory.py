@@ -132,9 +132,13 @@ class MemoryTransport:
         """See :meth:`Transport.wait`."""
         return self._wait_until(lambda: bool(self._queue(queue).waiting), timeout_ms, stopped)
 
-    def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
+    def claim(
+        self, queue: str, limit: int, worker: str, lease_ms: int, *, wait_ms: int = 0, stopped: Stopped = never
+    ) -> list[Delivery]:
         """See :meth:`Transport.claim`."""
         with self._changed:
+            if limit > 0 and wait_ms > 0:
+                self.wait(queue, wait_ms, stopped)
             waiting = self._queue(queue).waiting
             places = waiting[: max(0, min(limit, MAX_CLAIM))]
             return [self._hand_out(place[2], worker, lease_ms) for place in places]

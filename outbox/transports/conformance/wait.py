@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -120,3 +121,55 @@ class WaitPromises(Promises):
             transport.wake("dispatcher")
 
             assert sleeper.result() == "dispatcher"
+
+    def test_a_claim_that_waits_takes_at_once_what_is_there(self, transport: SteerableTransport) -> None:
+        tickets = [make_ticket(NOON + i) for i in range(3)]
+        self.put(transport, *tickets)
+
+        assert [d.ticket for d in self.await_claim(transport, limit=2)] == tickets[:2]
+
+    def test_a_claim_that_waits_takes_what_comes(self, transport: SteerableTransport, peer: Transport) -> None:
+        ticket = make_ticket()
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(self.await_claim, transport)
+            self.put(peer, make_ticket(queue_name=OTHER_QUEUE), ticket)
+
+            [delivery] = waiting.result()
+        assert (delivery.ticket, delivery.handout) == (ticket, 1)
+        assert self.finish(transport, delivery) == [True]
+
+    def test_a_claim_that_waits_gives_up_when_its_time_is_over(self, transport: SteerableTransport) -> None:
+        self.put(transport, make_ticket(queue_name=OTHER_QUEUE))
+
+        assert [self.await_claim(transport, wait_ms=ms) for ms in (0, 1, 40)] == [[], [], []]
+        assert self.await_claim(transport, limit=0) == []
+
+    def test_a_ticket_goes_to_one_of_those_whose_claims_wait(
+        self, transport: SteerableTransport, peer: Transport
+    ) -> None:
+        tickets = [make_ticket(NOON + i) for i in range(4)]
+        with ThreadPoolExecutor(4) as threads:
+            clients = [transport, peer, transport, peer]
+            waiting = [threads.submit(self.await_claim, client, 1) for client in clients]
+            for ticket in tickets:
+                self.put(peer, ticket)
+
+            taken = [delivery.ticket for future in waiting for delivery in future.result()]
+        assert sorted(taken, key=lambda ticket: ticket.deliver_score) == tickets
+
+    def test_a_stop_ends_a_claim_that_waits_and_takes_nothing_with_it(
+        self, transport: SteerableTransport, peer: Transport
+    ) -> None:
+        """What comes in the very moment of the stop is answered, or there for others; nobody has to miss it first."""
+        ticket, asked = make_ticket(), itertools.count()
+
+        def stopped() -> bool:
+            number = next(asked)
+            if number == 1:
+                # The wait has begun, and is about to be given up.
+                self.put(peer, ticket)
+            return number > 0
+
+        answered = self.await_claim(transport, stopped=stopped)
+
+        assert [delivery.ticket for delivery in answered or self.claim(peer)] == [ticket]

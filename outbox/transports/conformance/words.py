@@ -15,8 +15,10 @@ from outbox.transports.base import (
     PutResult,
     Settlement,
     SteerableTransport,
+    Stopped,
     Ticket,
     Transport,
+    never,
 )
 
 QUEUE = "ai-background"
@@ -62,6 +64,12 @@ class Conversation:
     ) -> list[Delivery]:
         """Claim with the usual lease."""
         return transport.claim(queue, limit, worker, LEASE_MS)
+
+    def await_claim(
+        self, transport: Transport, limit: int = 10, wait_ms: int = PATIENCE_MS, stopped: Stopped = never
+    ) -> list[Delivery]:
+        """Claim with the usual lease, waiting for what comes."""
+        return transport.claim(QUEUE, limit, WORKER, LEASE_MS, wait_ms=wait_ms, stopped=stopped)
 
     def claim_one(self, transport: Transport) -> Delivery:
         """Claim the only ticket."""

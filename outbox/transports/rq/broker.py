@@ -10,6 +10,7 @@ to be loaded first (after a restart).
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from redis import BlockingConnectionPool, ConnectionPool, Redis
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 from redis.retry import Retry
 
@@ -28,6 +29,8 @@ from outbox.transports.rq.lua import Script
 
 #: Parts of a given client that say where and as whom to connect; everything else is ours to set.
 _ADDRESS = ("host", "port", "db", "path", "username", "password", "credential_provider")
+#: How long somebody who is stopped waits for what Redis may have done already, in s.
+LAST_WORDS_S = 1.0
 #: "server" is fakeredis's way of saying which one.
 _KEPT = (*_ADDRESS, "connection_class", "client_name", "server")
 
@@ -107,10 +110,11 @@ class Broker:
 
         ``command`` is one that takes the seconds as its last argument; 0 would mean for ever.
         """
-        seconds = round(max(0.001, min(left_s, self._block_s)), 3)
+        seconds = self._seconds(left_s)
         try:
             if stopped is not never and not self.in_process:
-                return self._block_until(stopped, seconds, (command, *args, seconds))
+                [answer] = self._checked(self._block_until(stopped, seconds, (command, *args, seconds)) or [None])
+                return answer
             if stopped is not never:
                 seconds = min(seconds, STOP_NOTICED_S)
             return self._blocking.execute_command(command, *args, seconds)  # type: ignore[no-untyped-call]
@@ -118,28 +122,48 @@ class Broker:
             self.drop()
             raise unavailable(error) from error
 
-    def _block_until(self, stopped: Stopped, seconds: float, command: Sequence[str | float]) -> Any:
-        """Send ``command`` and look at the socket, and at ``stopped``, until the answer is there.
+    def block_and_run(
+        self, command: Sequence[str], call: Call, *, left_s: float, stopped: Stopped = never
+    ) -> Any:
+        """:meth:`block` for the time left, and ``call`` as soon as that is over, in the same trip; its answer.
 
-        Redis is asked once, however long it takes; who is stopped hangs up, and Redis forgets the command.
+        Who is ``stopped`` meanwhile gets an empty answer, or what the script has done by then.
+        """
+        seconds = self._seconds(left_s)
+        try:
+            answers = self._block_until(stopped, seconds, (*command, seconds), _evalsha(call)) or [None, []]
+        except (RedisError, OSError) as error:
+            self.drop()
+            raise unavailable(error) from error
+        if isinstance(answers[1], NoScriptError):
+            [answers[1]] = self.run([call])
+        return self._checked(answers)[1]
+
+    def _block_until(self, stopped: Stopped, seconds: float, *commands: Sequence[Any]) -> list[Any] | None:
+        """Send ``commands``, of which the first blocks, and look at the socket, and at ``stopped``, until the answers
+        are there; None where none will come.
+
+        Redis is asked once, however long it takes; who is stopped hangs up, and Redis forgets what it has not begun.
         """
         pool = self._blocking.connection_pool
         connection = pool.get_connection()
         deadline = time.monotonic() + seconds + self._timeout_s
         try:
-            connection.send_command(*command)  # type: ignore[no-untyped-call]
+            connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
             while not connection.can_read(STOP_NOTICED_S):
                 if stopped():
-                    connection.disconnect()  # type: ignore[no-untyped-call]
-                    return None
+                    return _last_words(connection, len(commands))
                 if time.monotonic() > deadline:
                     raise RedisTimeout("no answer to a blocking command")
-            return connection.read_response()
+            return [_answer(connection) for _ in commands]
         except BaseException:
             connection.disconnect()  # type: ignore[no-untyped-call]
             raise
         finally:
             pool.release(connection)
+
+    def _seconds(self, left_s: float) -> float:
+        return round(max(0.001, min(left_s, self._block_s)), 3)
 
     def _send(self, commands: list[Any]) -> list[Any]:
         try:
@@ -180,6 +204,26 @@ def doze(seconds: float, stopped: Stopped) -> None:
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0 and not stopped():
         time.sleep(min(STOP_NOTICED_S, left_s))
+
+
+def _answer(connection: Any) -> Any:
+    """The next answer; one that is an error is given, not raised: others may follow it."""
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
+
+
+def _last_words(connection: Any, count: int) -> list[Any] | None:
+    """Hang up, and take what Redis had answered by then: all it has done, it has said before it hears of that."""
+    try:
+        # Of the plain socket: that of TLS would understand no answer any more.
+        socket.socket.shutdown(connection._sock, socket.SHUT_WR)
+        return [_answer(connection) for _ in range(count)] if connection.can_read(LAST_WORDS_S) else None
+    except (RedisError, OSError):
+        return None
+    finally:
+        connection.disconnect()
 
 
 def _evalsha(call: Call) -> tuple[Any, ...]:

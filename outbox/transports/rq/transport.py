@@ -168,11 +168,34 @@ class RqTransport:
             time.sleep(min(_POLL_MS / 1000, left_s))
         return False
 
-    def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
+    def claim(
+        self, queue: str, limit: int, worker: str, lease_ms: int, *, wait_ms: int = 0, stopped: Stopped = never
+    ) -> list[Delivery]:
         """See :meth:`Transport.claim`."""
+        deadline = time.monotonic() + wait_ms / 1000
+        found = self._claim(queue, limit, worker, lease_ms)
+        while limit > 0 and not found and (left_s := deadline - time.monotonic()) > 0 and not stopped():
+            found = self._claim_next(queue, limit, worker, lease_ms, left_s, stopped)
+        return found
+
+    def _claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
         if limit < 1:
             return []
         [values] = self._run([self._calls.claim(queue, limit, worker, lease_ms)])
+        return self._handed_out(queue, worker, values)
+
+    def _claim_next(
+        self, queue: str, limit: int, worker: str, lease_ms: int, left_s: float, stopped: Stopped
+    ) -> list[Delivery]:
+        """Wait for the next ticket and claim it with all that came along; where the server blocks, in one trip."""
+        if not self._blocking or self._broker.in_process or queue in self._suspended:
+            self.wait(queue, round(left_s * 1000), stopped)
+            return [] if stopped() else self._claim(queue, limit, worker, lease_ms)
+        key, call = self._keys.queue(queue), self._calls.claim(queue, limit, worker, lease_ms)
+        values = self._broker.block_and_run(("BLMOVE", key, key, "LEFT", "LEFT"), call, left_s=left_s, stopped=stopped)
+        return self._handed_out(queue, worker, values)
+
+    def _handed_out(self, queue: str, worker: str, values: Any) -> list[Delivery]:
         if values is None:
             self._suspended.add(queue)
             return []

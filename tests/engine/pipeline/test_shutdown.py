@@ -10,6 +10,8 @@ from typing import Any
 
 from engine import JobContext
 from engine.worker.process import WorkerProcess
+from outbox.transports.base import Delivery, Stopped, never
+from outbox.transports.memory import MemoryTransport
 from tests.engine.pipeline.samples import Answer, Ask
 from tests.support.wait import PATIENCE_S, eventually
 from tests.support.world import World
@@ -39,6 +41,25 @@ class Jobs:
             self.begun.release()
             assert self.let_short_go.wait(PATIENCE_S)
             return Answer(value="done")
+
+
+class StoppedWithTickets(MemoryTransport):
+    """Its worker is stopped in the moment in which it is handed out tickets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop: Callable[[], None] = lambda: None
+        self.handed_out = 0
+
+    def claim(
+        self, queue: str, limit: int, worker: str, lease_ms: int, *, wait_ms: int = 0, stopped: Stopped = never
+    ) -> list[Delivery]:
+        found = super().claim(queue, limit, worker, lease_ms, wait_ms=wait_ms, stopped=stopped)
+        if found and not self.handed_out:
+            self.handed_out = len(found)
+            self.stop()
+            eventually(stopped)
+        return found
 
 
 @contextmanager
@@ -104,6 +125,22 @@ def test_a_worker_with_nothing_left_says_that_it_has_drained(world: World) -> No
         assert end() is True
 
     assert world.job(short).lifecycle_status == "succeeded"
+
+
+def test_tickets_that_come_with_the_stop_go_to_another_worker_at_once(make_world: Callable[..., World]) -> None:
+    transport = StoppedWithTickets()
+    world = make_world(transport)
+    worker = world.worker()
+    with running(worker) as end:
+        transport.stop = worker.stop
+        job = world.create()
+        world.dispatch()
+        assert end()
+
+    assert (transport.handed_out, world.depth(), world.claims(job.id)) == (1, 1, [])
+    transport.stop = lambda: None
+    world.settle()
+    assert world.job(job.id).attempt_count == 1
 
 
 def test_a_second_stop_hands_back_at_once(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -33,8 +34,8 @@ class Counting(MemoryTransport):
         super().__init__()
         self.claims: list[int] = []
 
-    def claim(self, queue: str, limit: int, worker: str, lease_ms: int) -> list[Delivery]:
-        found = super().claim(queue, limit, worker, lease_ms)
+    def claim(self, queue: str, limit: int, worker: str, lease_ms: int, **waiting: Any) -> list[Delivery]:
+        found = super().claim(queue, limit, worker, lease_ms, **waiting)
         if found:
             self.claims.append(len(found))
         return found

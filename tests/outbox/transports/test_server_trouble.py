@@ -40,6 +40,7 @@ ACTS: dict[str, Callable[[RqTransport], Any]] = {
     "wait": lambda t: t.wait(QUEUE, 200),
     "wait without time": lambda t: t.wait(QUEUE, 0),
     "claim": lambda t: t.claim(QUEUE, 1, WORKER, LEASE_MS),
+    "claim that waits": lambda t: t.claim(QUEUE, 1, WORKER, LEASE_MS, wait_ms=200),
     "heartbeat": lambda t: t.heartbeat(WORKER, [DELIVERY], LEASE_MS),
     "finish_many": lambda t: t.finish_many(WORKER, [(DELIVERY, Settlement.FINISHED)]),
     "defer_many": lambda t: t.defer_many([(DELIVERY, 1_000)]),
@@ -112,6 +113,36 @@ class TestTR3NothingIsRepeatedByTheLibrary(Conversation):
         lost.wait()
         assert redis_client.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
         assert through_proxy.depth([QUEUE]) == {QUEUE: 3}
+
+    def test_a_claim_that_waits_is_one_trip_and_one_script(
+        self, through_proxy: RqTransport, redis_client: redis.Redis
+    ) -> None:
+        self.put(through_proxy, make_ticket())
+        self.drain(through_proxy)  # all scripts are loaded
+        redis_client.config_resetstat()
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(through_proxy.claim, QUEUE, 2, WORKER, LEASE_MS, wait_ms=PATIENCE_MS)
+            eventually(lambda: redis_client.info("clients")["blocked_clients"] == 1)
+            self.put(through_proxy, make_ticket())
+            assert len(waiting.result()) == 1
+
+        # What was there at first, the put, and what the wait had brought along.
+        assert redis_client.info("commandstats")["cmdstat_evalsha"]["calls"] == 3
+
+    @pytest.mark.parametrize("forget", ["script_flush", "flushall"])
+    def test_a_claim_that_waits_outlives_what_redis_forgets(
+        self, through_proxy: RqTransport, redis_client: redis.Redis, forget: str
+    ) -> None:
+        self.put(through_proxy, make_ticket())
+        self.drain(through_proxy)
+        ticket = make_ticket()
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(through_proxy.claim, QUEUE, 2, WORKER, LEASE_MS, wait_ms=PATIENCE_MS)
+            eventually(lambda: redis_client.info("clients")["blocked_clients"] == 1)
+            getattr(redis_client, forget)()
+            self.put(through_proxy, ticket)
+
+            assert [delivery.ticket for delivery in waiting.result()] == [ticket]
 
     def test_what_a_lost_claim_took_comes_back(
         self, through_proxy: RqTransport, proxy: TcpProxy
