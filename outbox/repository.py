@@ -29,6 +29,7 @@ Awaited = Callable[[sa.ColumnElement[UUID], sa.ColumnElement[int]], sa.ColumnEle
 _C = OUTBOX_EVENT.c
 #: The state as a condition of changes by key; the index on it belongs to the queries.
 _STATUS = unindexed(_C.status)
+_PENDING, _PUBLISHED = EventStatus.PENDING.value, EventStatus.PUBLISHED.value
 
 _INSERT = RowInsert(
     OUTBOX_EVENT,
@@ -104,7 +105,7 @@ _PUBLISH = Keyed(
     sa.update(OUTBOX_EVENT)
     .where(*_HELD)
     .values(
-        status=EventStatus.PUBLISHED.value, published_at=stamp("now_us"), claim_token=None, last_error=None
+        status=_PUBLISHED, published_at=stamp("now_us"), claim_token=None, last_error=None
     )
 )
 
@@ -114,7 +115,7 @@ _GIVE_BACK = Keyed(
     sa.update(OUTBOX_EVENT)
     .where(*_HELD)
     .values(
-        status=EventStatus.PENDING.value, last_error=sa.bindparam("error"),
+        status=_PENDING, last_error=sa.bindparam("error"),
         available_at=stamp("available_us"), **_FREED,
     )
 )  # fmt: skip
@@ -128,7 +129,7 @@ _REFUSE = Keyed(
             _C.status,
             sa.case(
                 (_C.attempt_count + 1 >= sa.bindparam("max_attempts"), EventStatus.DEAD.value),
-                else_=EventStatus.PENDING.value,
+                else_=_PENDING,
             ),
         ),
         (_C.attempt_count, _C.attempt_count + 1),
@@ -150,7 +151,7 @@ _EXPIRED = (
 _RELEASE = Keyed(
     sa.update(OUTBOX_EVENT)
     .where(one_of(_C.id), _STATUS == EventStatus.PROCESSING, _C.locked_at < moment("expired_us"))
-    .values(status=EventStatus.PENDING.value, **_FREED)
+    .values(status=_PENDING, **_FREED)
 )
 
 _OBSOLETE = Keyed(
@@ -174,7 +175,7 @@ _REVIVE = (
     sa.update(OUTBOX_EVENT)
     .where(_C.id == sa.bindparam("event_id", type_=_C.id.type), _C.status == EventStatus.DEAD)
     .values(
-        status=EventStatus.PENDING.value, attempt_count=0, available_at=stamp("available_us"), **_FREED
+        status=_PENDING, attempt_count=0, available_at=stamp("available_us"), **_FREED
     )
 )
 
@@ -229,7 +230,7 @@ class OutboxRepository:
             "traceparent": event.traceparent,
             "dedupe_digest": event.dedupe_digest,
             "payload": event.payload,
-            "status": (EventStatus.PUBLISHED if event.published else EventStatus.PENDING).value,
+            "status": _PUBLISHED if event.published else _PENDING,
             "available_at": event.available_at,
             "available_us": self._clock.us(event.delay_ms),
             **self._score.parameters(event),

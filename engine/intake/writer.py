@@ -147,7 +147,7 @@ class DraftWriter:
         digests = [
             d.job.idempotency_digest
             for d in drafts
-            if d.job.id not in made and d.job.idempotency_digest is not None
+            if d.job.idempotency_digest is not None and d.job.id not in made
         ]
         if not digests:
             return {}
@@ -166,12 +166,13 @@ class DraftWriter:
 def _answers(drafts: Sequence[Draft], births: Sequence[Birth], existing: _Existing) -> list[CreatedJob]:
     """In the order of ``drafts``."""
     born = {row.id: row for row in births}
-    return [
-        CreatedJob(d.view(born[d.job.id].created_at, born[d.job.id].available_at), created=True)
-        if d.job.id in born
-        else existing[d.job.idempotency_digest]
-        for d in drafts
-    ]
+    return [_answer(d, born.get(d.job.id), existing) for d in drafts]
+
+
+def _answer(draft: Draft, birth: Birth | None, existing: _Existing) -> CreatedJob:
+    if birth is None:
+        return existing[draft.job.idempotency_digest]
+    return CreatedJob(draft.view(birth.created_at, birth.available_at), created=True)
 
 
 def _gives_up(wanted: Draft, holder: Birth) -> bool:

@@ -10,6 +10,8 @@ from uuid import UUID
 from engine.lifecycle.values import NewJob
 from registry.job import LifecycleStatus
 
+_QUEUED = LifecycleStatus.QUEUED.value
+
 
 class Birth(NamedTuple):
     """A row as creation sees it."""
@@ -34,9 +36,8 @@ def born(jobs: Sequence[NewJob], rows: Sequence[Sequence[Any]]) -> list[Birth]:
     MariaDB answers with a row of somebody else's, too, where that one was in the way.
     """
     ours = {job.id: job for job in jobs}
-    return [_born(ours[job_id], *times) for job_id, *times in rows if job_id in ours]
+    return [_born(job, *times) for job_id, *times in rows if (job := ours.get(job_id)) is not None]
 
 
 def _born(job: NewJob, created_at: datetime, available_at: datetime) -> Birth:
-    queued = LifecycleStatus.QUEUED.value
-    return Birth(job.id, job.idempotency_digest, job.request_fingerprint, queued, created_at, available_at)
+    return Birth(job.id, job.idempotency_digest, job.request_fingerprint, _QUEUED, created_at, available_at)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 import rfc8785
@@ -40,6 +41,10 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 _PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+#: What that encoder writes a text with.
+_text = encode_basestring
 
 
 def _integer(digits: str) -> int | float:
@@ -165,15 +170,15 @@ _CHECKS: dict[type, Callable[[Any, str, int], bool]] = {
 
 
 def _dump(value: Any) -> str:
-    if isinstance(value, dict):
-        members = sorted(value.items(), key=_utf16)
-        return "{" + ",".join(f"{_text(k)}:{_dump(v)}" for k, v in members) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_dump, value)) + "]"
-    if isinstance(value, float):
-        return _number(value)
     if isinstance(value, str):
         return _text(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, dict):
+        names = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=_utf16)
+        return "{" + ",".join([f"{_text(name)}:{_dump(value[name])}" for name in names]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_dump, value)) + "]"
     # Integers are ours: the library stops at 2**53, payloads may go to 64 bits (PC-6).
     return _PLAIN.encode(value)
 
@@ -184,10 +189,6 @@ def _number(value: float) -> str:
     return rfc8785.dumps(value).decode()
 
 
-def _utf16(member: tuple[str, Any]) -> bytes:
+def _utf16(name: str) -> bytes:
     """RFC 8785 sorts member names by UTF-16 code units."""
-    return member[0].encode("utf-16-be")
-
-
-def _text(text: str) -> str:
-    return _PLAIN.encode(text)
+    return name.encode("utf-16-be")
