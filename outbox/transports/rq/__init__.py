@@ -9,6 +9,7 @@
     faults      which answer of Redis means what; the only translation of foreign errors
     keys        RQ's key names under our prefix
     wire        a ticket as bytes: JSON, RQ's call format
+    presence    who is there, from what the server tells
     checks      what must be true of the server, asked once at start
     ended       tells, and hears, that jobs have ended: publish and subscribe
     fake        the same scripts in process, on fakeredis

@@ -36,7 +36,8 @@ from outbox.transports.rq.checks import problems
 from outbox.transports.rq.ended import RqEndedJobs, announcement
 from outbox.transports.rq.fake import fake_client
 from outbox.transports.rq.keys import Keys
-from outbox.transports.rq.wire import DEFAULT_ENTRY, ClaimedRow, checked_entry
+from outbox.transports.rq.presence import present
+from outbox.transports.rq.wire import DEFAULT_ENTRY, ClaimedRow, checked_entry, put_result
 
 _log = logging.getLogger("aijobs.redis")
 
@@ -46,15 +47,12 @@ FINISH_SIZE = 64
 HEARTBEAT_SIZE = 200
 RECOVER_SIZE = 50
 ALIVE_SIZE = 50
-#: Values per ticket in the answer of claim.lua, and per worker in that of workers.lua.
+#: Values per ticket in the answer of claim.lua.
 _CLAIM_VALUES = 6
-_WORKER_VALUES = 7
 #: Between two looks where the server does not block (fakeredis).
 _POLL_MS = 20
 #: Before the next wait while ``rq suspend`` holds: tickets are there, but none is handed out.
 _SUSPENDED_MS = 1_000
-
-_PUT_RESULTS = (PutResult.DUPLICATE, PutResult.NEW, PutResult.NEWER, PutResult.BUSY)
 
 
 class RqTransport:
@@ -122,7 +120,7 @@ class RqTransport:
         good = [ticket for i, ticket in enumerate(tickets) if i not in refused]
         parts = cut(good, lambda ticket: ticket.queue_name, PUT_SIZE)
         answers = self._run([self._calls.put(part.queue, part.items, if_idle=if_idle) for part in parts])
-        results = map(_put_result, good, in_order(parts, answers, len(good)))
+        results = map(put_result, good, in_order(parts, answers, len(good)))
         return [refused[i] if i in refused else next(results) for i in range(len(tickets))]
 
     def depth(self, queues: Sequence[str]) -> dict[str, int]:
@@ -308,16 +306,13 @@ class RqTransport:
 
     def workers(self) -> list[WorkerPresence]:
         """See :meth:`Transport.workers`. A stock ``rq worker`` is listed too."""
-        return self._present(self._calls.workers(), f"{self._keys.prefix}:worker:")
+        [values] = self._run([self._calls.workers()])
+        return present(values, f"{self._keys.prefix}:worker:")
 
     def dispatchers(self) -> list[WorkerPresence]:
         """See :meth:`Transport.dispatchers`."""
-        return self._present(self._calls.dispatchers(), f"{self._keys.prefix}:dispatcher:")
-
-    def _present(self, call: Call, stem: str) -> list[WorkerPresence]:
-        [values] = self._run([call])
-        rows = chunks(values, _WORKER_VALUES)
-        return sorted((_presence(stem, *row) for row in rows), key=lambda one: one.name)
+        [values] = self._run([self._calls.dispatchers()])
+        return present(values, f"{self._keys.prefix}:dispatcher:")
 
     # ------------------------------------------------------------------ housekeeping
 
@@ -337,20 +332,6 @@ class RqTransport:
         return self._broker.run(calls) if calls else []
 
 
-def _presence(
-    stem: str, key: bytes, queues: bytes, hostname: bytes, pid: bytes, up: bytes, silent: bytes, executing: int
-) -> WorkerPresence:
-    return WorkerPresence(
-        name=key.decode().removeprefix(stem),
-        queues=tuple(queues.decode().split(",")) if queues else (),
-        hostname=hostname.decode(),
-        pid=int(pid),
-        up_ms=int(up),
-        silent_ms=int(silent),
-        executing=executing,
-    )
-
-
 def _queue_of(delivery: Delivery) -> str:
     return delivery.ticket.queue_name
 
@@ -361,10 +342,3 @@ def _refusal(ticket: Ticket) -> TicketRefused | None:
     except TicketRefused as refusal:
         return refusal
     return None
-
-
-def _put_result(ticket: Ticket, answer: int | bytes) -> PutResult | TicketRefused:
-    if isinstance(answer, int):
-        return _PUT_RESULTS[answer]
-    text = answer.decode(errors="replace")
-    return TicketRefused(f"Redis refuses this ticket: {text}", ticket_id=ticket.ticket_id)

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from outbox.errors import InvalidTicketId, TransportMisconfigured
+from outbox.errors import InvalidTicketId, TicketRefused, TransportMisconfigured
 from outbox.job_ids import parse_ticket_id
-from outbox.transports.base import Delivery, Ticket
+from outbox.transports.base import Delivery, PutResult, Ticket
 
 #: Version of the ticket's fields; readers ignore fields they do not know.
 WIRE_VERSION = 1
@@ -120,3 +120,15 @@ class ClaimedRow(NamedTuple):
             traceparent=traceparent,
         )
         return Delivery(ticket, self.execution.decode(), self.handouts)
+
+
+#: By the number that put.lua answers with.
+_PUT_RESULTS = (PutResult.DUPLICATE, PutResult.NEW, PutResult.NEWER, PutResult.BUSY)
+
+
+def put_result(ticket: Ticket, answer: int | bytes) -> PutResult | TicketRefused:
+    """What put.lua says of ``ticket``: a number, or why Redis refuses it."""
+    if isinstance(answer, int):
+        return _PUT_RESULTS[answer]
+    text = answer.decode(errors="replace")
+    return TicketRefused(f"Redis refuses this ticket: {text}", ticket_id=ticket.ticket_id)
