@@ -6,7 +6,7 @@ move then writes, so that everything about the row after it is known without ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,7 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from engine.lifecycle.claims import Candidate
-from engine.lifecycle.lease import Claim
+from engine.lifecycle.lease import Claim, Refusal
 from engine.lifecycle.models import AI_JOB, AI_JOB_SNAPSHOT
 from engine.lifecycle.snapshots import Snapshot
 from outbox.base.clock import DatabaseClock, moment
@@ -58,6 +58,15 @@ _CANDIDATES = Keyed(
     .with_for_update(of=AI_JOB, skip_locked=True)
 )
 
+_PRESENT = Keyed(sa.select(_C.id).where(one_of(_C.id)))
+
+#: The row after it was taken unseen, with the times that were written.
+_TAKEN = Keyed(
+    sa.select(*_DECIDING, *_KEPT, *_INPUT, _C.started_at, _C.lock_until)
+    .select_from(AI_JOB.outerjoin(AI_JOB_SNAPSHOT, _S.job_id == _C.id))
+    .where(one_of(_C.id))
+)
+
 
 class ClaimedJob(NamedTuple):
     """A job that has just been claimed, with its input (None where the snapshot is missing)."""
@@ -81,10 +90,28 @@ def lock(conn: sa.Connection, job_ids: Sequence[UUID], clock: DatabaseClock) -> 
     return [Found(Candidate._make(row[:_FIRST_KEPT]), row, row[_FIRST_TIME]) for row in rows]
 
 
+def held_up(conn: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Refusal]:
+    """Those of ``job_ids`` that exist: where no row could be locked, another transaction holds it at this moment."""
+    return {row[0]: Refusal.BUSY for row in _PRESENT.fetch(conn, job_ids)} if job_ids else {}
+
+
 def claimed(found: Found, claim: Claim, worker: str, at: datetime, lease: timedelta) -> ClaimedJob:
     """The job as it is after ``claim``, which ``worker`` makes in this transaction ``at`` the time of the look."""
     started_at = found.row[_FIRST_TIME + 1] or at
     return ClaimedJob(claim, _view(claim, found, worker, started_at, at + lease), _snapshot(found))
+
+
+def taken(conn: sa.Connection, claim: Claim, worker: str, clock: DatabaseClock) -> Callable[[], ClaimedJob]:
+    """Read the job that ``worker`` took by ``claim`` in this transaction; call what is returned once that was sent."""
+    rows = _TAKEN.fetch_later(conn, [claim.lease.job_id], expect=1, now_us=clock.us())
+
+    def read() -> ClaimedJob:
+        [row] = rows()
+        started_at, lock_until = row[_FIRST_TIME:]
+        found = Found(Candidate._make(row[:_FIRST_KEPT]), row, started_at)
+        return ClaimedJob(claim, _view(claim, found, worker, started_at, lock_until), _snapshot(found))
+
+    return read
 
 
 def _view(claim: Claim, found: Found, worker: str, started_at: datetime, lock_until: datetime) -> JobView:

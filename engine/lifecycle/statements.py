@@ -111,8 +111,6 @@ GIVE_UP_KEY = (
 
 # ------------------------------------------------------------------ claiming
 
-PRESENT = sa.select(_C.id).where(_C.id.in_(_ids))
-
 _UNDER_LEASE: dict[str, Any] = {
     "epoch": _C.epoch + 1,
     "locked_at": stamp("now_us"),
@@ -150,6 +148,34 @@ TAKE = Keyed(
         start_reason=StartReason.CRASH.value,
         progress=0,
         started_at=sa.func.coalesce(_C.started_at, _at),
+    )
+)
+
+#: Finds no row that another transaction holds: who takes one unseen must not wait for it.
+FREE = Keyed(sa.select(_C.id).where(one_of(_C.id)).with_for_update(skip_locked=True))
+
+#: A job that was created, and nothing else has happened to it.
+TAKE_UNTOUCHED = Keyed(
+    sa.update(AI_JOB)
+    .where(
+        one_of(_C.id),
+        _C.epoch == 0,
+        _C.lifecycle_status == _QUEUED,
+        _C.lock_until.is_(None),
+        _C.wait_kind.is_(None),
+        _C.start_reason == StartReason.FIRST.value,
+        _C.delivery_no == 1,
+        _C.available_at <= moment("now_us"),
+        _C.job_type == sa.bindparam("known_type"),
+    )
+    .values(
+        **_STARTS,
+        **_UNDER_LEASE,
+        locked_by=sa.bindparam("worker"),
+        attempt_count=1,
+        start_reason=StartReason.CRASH.value,
+        progress=0,
+        started_at=stamp("now_us"),
     )
 )
 

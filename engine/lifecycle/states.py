@@ -19,7 +19,7 @@ from registry.job import LifecycleStatus, Outcome, WaitKind
 #: from -> to -> the repository methods that make the move. A pair that is not here cannot be written.
 MOVES: dict[LifecycleStatus, dict[LifecycleStatus, tuple[str, ...]]] = {
     LifecycleStatus.QUEUED: {
-        LifecycleStatus.RUNNING: ("claim", "claim_doomed"),
+        LifecycleStatus.RUNNING: ("claim", "claim_untouched", "claim_doomed"),
         LifecycleStatus.CANCELLED: ("request_cancel",),
     },
     LifecycleStatus.RUNNING: {

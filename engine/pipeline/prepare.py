@@ -22,6 +22,7 @@ from engine.lifecycle.repository import AiJobLifecycleRepository
 from engine.lifecycle.snapshots import SnapshotRepository
 from engine.pipeline.work import History, Work
 from outbox.base.db import UnitOfWork
+from outbox.base.later import Shortfall, keeps
 from outbox.base.telemetry import Telemetry
 from outbox.transports.base import Delivery
 from registry.job import StartReason
@@ -98,7 +99,7 @@ class Preparer:
         if not known:
             return result
         numbers = {job_id: d.ticket.delivery_no for job_id, d in known.items()}
-        answers, histories = self._claim_patiently(queue, numbers)
+        answers, histories = self._claim_lone(queue, known) or self._claim_patiently(queue, numbers)
         for job_id, answer in answers.items():
             delivery = known[job_id]
             if isinstance(answer, ClaimedJob):
@@ -152,6 +153,33 @@ class Preparer:
 
     # -------------------------------------------------------------- the transaction
 
+    def _claim_lone(self, queue: QueueSpec, known: Mapping[UUID, Delivery]) -> _Claimed | None:
+        """The usual delivery where there is little to do: alone, the first one of a job that has just been created.
+
+        None where it is not that, and where it has turned out not to be.
+        """
+        if len(known) > 1 or not keeps(self._uow.engine.dialect):
+            return None
+        [(job_id, delivery)] = known.items()
+        number, job_type = delivery.ticket.delivery_no, delivery.ticket.job_type
+        if number > 1 or delivery.handout > 1:
+            return None
+        try:
+            job = self._uow.run(
+                lambda conn: self._lifecycle.claim_untouched(
+                    conn, job_id, job_type=job_type, worker=self._worker, lease_ms=queue.lease_ms
+                ),
+                landed=lambda conn: self._landed_lone(conn, job_id),
+            )
+        except Shortfall:
+            return None
+        return {job_id: job()}, {}
+
+    def _landed_lone(self, conn: sa.Connection, job_id: UUID) -> Callable[[], ClaimedJob] | None:
+        answers, _ = self._landed(conn, {job_id: 1}) or ({}, {})
+        found = answers.get(job_id)
+        return (lambda: found) if isinstance(found, ClaimedJob) else None
+
     def _claim_patiently(self, queue: QueueSpec, numbers: Mapping[UUID, int]) -> _Claimed:
         """Claim, and look again at rows that somebody held: mostly the dispatcher, marking this very delivery."""
         answers, histories = self._claim_once(queue, numbers)
@@ -184,7 +212,7 @@ class Preparer:
     def _claim(
         self, conn: sa.Connection, queue: QueueSpec, numbers: Mapping[UUID, int]
     ) -> _Claimed:
-        answers = self._lifecycle.claim_jobs(
+        answers = self._lifecycle.claim(
             conn, numbers, worker=self._worker, lease_ms=queue.lease_ms
         )
         strange = [

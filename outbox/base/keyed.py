@@ -7,7 +7,7 @@ The text has a hole where the keys go. They are ids and numbers of ours, so they
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from outbox.base.later import write_later
+from outbox.base.later import Answer, write_later
 from outbox.base.prepared import Compiled, Prepared, Statement
 from outbox.base.text import send
 
@@ -77,6 +77,14 @@ class Keyed:
         """Run a SELECT for ``keys``; rows in the order of its columns."""
         compiled = self._prepared.compiled(conn.dialect)
         return [compiled.read(row) for row in send(conn, *_with_keys(compiled, keys, values))]
+
+    def fetch_later(
+        self, conn: sa.Connection, keys: Keys, *, expect: int | None = None, **values: Any
+    ) -> Callable[[], list[list[Any]]]:
+        """:meth:`fetch` as late as :meth:`write`: what is returned gives the rows, after COMMIT at the latest."""
+        compiled, answer = self._prepared.compiled(conn.dialect), Answer()
+        write_later(conn, *_with_keys(compiled, keys, values), expect=expect, answer=answer)
+        return lambda: [compiled.read(row) for row in answer.rows]
 
 
 # ------------------------------------------------------------------ the text

@@ -89,6 +89,11 @@ def keep_writes(engine: sa.Engine) -> None:
     dialect.do_commit, dialect.do_rollback = commit_with_kept, rollback_without_kept
 
 
+def keeps(dialect: sa.Dialect) -> bool:
+    """Whether writes wait for their COMMIT; a dialect knows its server once it was connected."""
+    return bool(getattr(dialect, _KEEPS, False) and getattr(dialect, "is_mariadb", False))
+
+
 def write_later(
     conn: sa.Connection,
     statement: str,
@@ -101,14 +106,15 @@ def write_later(
 
     An error of it is raised by whatever is sent next on the connection: in a transaction of our own that is
     the unit's own business, in a caller's :func:`send_kept` ends it. With ``expect`` any other number of rows
-    is such an error, a :class:`Shortfall`. The rows of a statement that has some go to ``answer``.
+    is such an error, a :class:`Shortfall`; of a SELECT, rows that it finds. The rows of a statement that has some
+    go to ``answer``.
     """
-    if not (getattr(conn.dialect, _KEEPS, False) and getattr(conn.dialect, "is_mariadb", False)):
+    if not keeps(conn.dialect):
         result = send(conn, statement, parameters)
-        if expect is not None and result.rowcount != expect:
-            raise Shortfall
         if answer is not None:
             answer.take(result.fetchall())
+        if expect is not None and expect != (result.rowcount if answer is None else len(answer.rows)):
+            raise Shortfall
         return
     if not conn.in_transaction():
         # What is kept belongs to a transaction, which nothing but a statement would begin by itself.
@@ -117,7 +123,8 @@ def write_later(
     with connection.cursor() as cursor:
         text = cursor.mogrify(statement, tuple(parameters))
     if expect is not None:
-        text += f"; IF ROW_COUNT() <> {expect} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{_SHORT}'; END IF"
+        count = "ROW_COUNT()" if answer is None else "FOUND_ROWS()"
+        text += f"; IF {count} <> {expect} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{_SHORT}'; END IF"
     kept: list[_Kept] = getattr(connection, _KEPT, [])
     if sum(len(each.text) for each in kept) + len(text) > MAX_KEPT:
         send_kept(conn)

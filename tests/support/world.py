@@ -26,6 +26,7 @@ from engine.app import AiJobApp
 from engine.config import Settings
 from engine.intake.commands import CreatedJob, CreateJobInput, JobOverrides
 from engine.lifecycle import views
+from engine.lifecycle.candidates import ClaimedJob
 from engine.lifecycle.lease import Claim, Lease, Refusal
 from engine.upkeep.upkeep import Upkeep
 from engine.worker.assembly import make_outbox_dispatcher, make_upkeep, make_worker
@@ -197,9 +198,10 @@ class World:
     ) -> Claim | Refusal:
         """Claim one job past the transport."""
         claim = self.app.lifecycle.claim
-        return self.run(
+        answer = self.run(
             lambda conn: claim(conn, {job_id: delivery_no}, worker=worker, lease_ms=lease_ms)
         )[job_id]
+        return answer.claim if isinstance(answer, ClaimedJob) else answer
 
     def claim(self, job_id: UUID, **how: Any) -> Lease:
         """Claim one job past the transport and return the lease."""

@@ -12,6 +12,7 @@
     words .... jobs in every situation, and everything that may be tried on them
     moves .... every act in every situation
     claims ... who may claim, what counts as an attempt, epochs and delivery numbers
+    untouched  claims without a look: of a new job, and of no other
     fence .... what a lost claim may not write, and how it learns why
 
 Needs pytest alone. For readable failures: ``pytest.register_assert_rewrite("engine.lifecycle.conformance")``.
@@ -20,9 +21,10 @@ Needs pytest alone. For readable failures: ``pytest.register_assert_rewrite("eng
 from engine.lifecycle.conformance.claims import ClaimPromises
 from engine.lifecycle.conformance.fence import FencePromises
 from engine.lifecycle.conformance.moves import MovePromises
+from engine.lifecycle.conformance.untouched import UntouchedPromises
 
 __all__ = ["LifecycleConformance"]
 
 
-class LifecycleConformance(MovePromises, ClaimPromises, FencePromises):
+class LifecycleConformance(MovePromises, ClaimPromises, UntouchedPromises, FencePromises):
     """All promises; subclass it, name the class ``Test...`` and supply the fixture ``uow``."""

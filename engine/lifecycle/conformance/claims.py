@@ -73,7 +73,7 @@ class ClaimPromises(Promises):
         job_id = bench.a_job(situation).job_id
 
         def claim(conn: sa.Connection) -> ClaimedJob | Refusal:
-            answers = bench.lifecycle.claim_jobs(conn, {job_id: ANY_DELIVERY}, worker=WORKER, lease_ms=LEASE_MS)
+            answers = bench.lifecycle.claim(conn, {job_id: ANY_DELIVERY}, worker=WORKER, lease_ms=LEASE_MS)
             return answers[job_id]
 
         told = bench.uow.run(claim)
@@ -89,7 +89,7 @@ class ClaimPromises(Promises):
 
         def claim(conn: sa.Connection) -> object:
             sa.event.listen(conn, "after_cursor_execute", lambda *_: bench.clock.advance(stood_ms), once=True)
-            return bench.lifecycle.claim_jobs(conn, {job_id: 1}, worker=WORKER, lease_ms=LEASE_MS)
+            return bench.lifecycle.claim(conn, {job_id: 1}, worker=WORKER, lease_ms=LEASE_MS)
 
         with pytest.raises(Shortfall):
             bench.uow.run(claim)
@@ -190,8 +190,8 @@ class ClaimPromises(Promises):
             lambda conn: bench.lifecycle.claim(conn, wanted, worker=WORKER, lease_ms=LEASE_MS)
         )
 
-        assert isinstance(answers[leases[Situation.QUEUED].job_id], Claim)
-        assert isinstance(answers[free.job_id], Claim)
+        assert isinstance(answers[leases[Situation.QUEUED].job_id], ClaimedJob)
+        assert isinstance(answers[free.job_id], ClaimedJob)
         assert answers[leases[Situation.LIVE].job_id] is Refusal.LEASED
         assert answers[leases[Situation.SUCCEEDED].job_id] is Refusal.FINAL
         assert answers[missing] is Refusal.MISSING
@@ -292,7 +292,7 @@ class ClaimPromises(Promises):
                     )
                 )
                 with lock:
-                    won.extend(job for job, answer in answers.items() if isinstance(answer, Claim))
+                    won.extend(job for job, answer in answers.items() if isinstance(answer, ClaimedJob))
 
         threads = [threading.Thread(target=race, args=(f"worker-{n}",)) for n in range(8)]
         for thread in threads:

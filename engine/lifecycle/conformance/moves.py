@@ -18,7 +18,7 @@ _ASKED = ("heartbeat", "report_progress", "release", "mark_cancelled")
 
 #: situation -> the acts that change the job; every other act leaves every column as it was.
 LEGAL: dict[Situation, tuple[str, ...]] = {
-    Situation.QUEUED: ("claim", *_QUEUED),
+    Situation.QUEUED: ("claim", "claim_untouched", *_QUEUED),
     Situation.DELAYED: _QUEUED,
     Situation.LIVE: _HOLDER,
     # Its holder may go on as long as nobody else came.
@@ -38,6 +38,7 @@ LEGAL: dict[Situation, tuple[str, ...]] = {
 #: act -> the state it leads to; all others keep the state.
 LEADS_TO: dict[str, LifecycleStatus] = {
     "claim": LifecycleStatus.RUNNING,
+    "claim_untouched": LifecycleStatus.RUNNING,
     "claim_doomed": LifecycleStatus.RUNNING,
     "mark_succeeded": LifecycleStatus.SUCCEEDED,
     "mark_failed": LifecycleStatus.FAILED,

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from engine.lifecycle.candidates import ClaimedJob
 from engine.lifecycle.lease import Claim, Fenced, Lease, Refusal
 from engine.lifecycle.models import AI_JOB
 from engine.lifecycle.repository import AiJobLifecycleRepository
@@ -20,6 +21,7 @@ from outbox.base.canonical import identity_digest
 from outbox.base.clock import DatabaseClock
 from outbox.base.db import UnitOfWork
 from outbox.base.ids import new_id
+from outbox.base.later import Shortfall
 from registry.job import LifecycleStatus, StartReason, WaitKind
 
 LEASE_MS = 60_000
@@ -82,7 +84,10 @@ class Bench:
 
     def run(self, act: Act, lease: Lease) -> Any:
         """Try ``act`` in a transaction of its own."""
-        return self.uow.run(lambda conn: act(conn, lease))
+        try:
+            return self.uow.run(lambda conn: act(conn, lease))
+        except Shortfall:
+            return False
 
     def insert(self, **fields: Any) -> Lease:
         """A new job; its "lease" is that of an epoch nobody was given."""
@@ -97,7 +102,8 @@ class Bench:
         answers = self.uow.run(
             lambda conn: self.lifecycle.claim(conn, {job_id: delivery_no}, worker=worker, lease_ms=lease_ms)
         )
-        return answers[job_id]
+        answer = answers[job_id]
+        return answer.claim if isinstance(answer, ClaimedJob) else answer
 
     def claim(self, job_id: UUID, **how: Any) -> Lease:
         """Claim one job that may be claimed."""
@@ -160,6 +166,9 @@ class Bench:
         return {
             "claim": lambda c, x: _granted(
                 it.claim(c, {x.job_id: ANY_DELIVERY}, worker=WORKER, lease_ms=ms)[x.job_id]
+            ),
+            "claim_untouched": lambda c, x: it.claim_untouched(
+                c, x.job_id, job_type="synthetic", worker=WORKER, lease_ms=ms
             ),
             "claim_doomed": lambda c, x: it.claim_doomed(c, x.job_id, WORKER),
             "retry_in_place": lambda c, x: _granted(

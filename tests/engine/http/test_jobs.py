@@ -25,7 +25,7 @@ def start(world: World, job: JobView) -> Any:
             conn, {job.id: job.delivery_no}, worker="w", lease_ms=60_000
         )
     )
-    return claimed[job.id].lease  # type: ignore[union-attr]
+    return claimed[job.id].claim.lease  # type: ignore[union-attr]
 
 
 def succeed(world: World, job: JobView, output: Any = None, *refs: ArtifactRef) -> None:

@@ -30,7 +30,7 @@ def bench(shared_uow: UnitOfWork) -> Bench:
 
 def claim(bench: Bench, *job_ids: UUID) -> dict[UUID, ClaimedJob | Refusal]:
     return bench.uow.run(
-        lambda conn: bench.lifecycle.claim_jobs(
+        lambda conn: bench.lifecycle.claim(
             conn, dict.fromkeys(job_ids, ANY), worker="worker-7", lease_ms=60_000
         )
     )

@@ -9,8 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from engine.lifecycle.values import Failure
+from outbox.base import later
 from outbox.transports.base import Ticket
 from tests.engine.pipeline.samples import Answer, Ask
+from tests.support.faults import statements
 from tests.support.wait import eventually
 from tests.support.world import LEASE_S, QUEUE, World
 
@@ -36,6 +38,28 @@ def test_a_row_that_somebody_holds_for_a_moment_is_claimed_right_after(
         eventually(lambda: world.job(job.id).is_final, timeout=10)
 
     assert world.job(job.id).lifecycle_status == "succeeded"
+
+
+@pytest.mark.databases("mariadb")
+@pytest.mark.parametrize(("jobs", "looks_first"), [(1, False), (2, True)])
+def test_a_lone_new_job_is_claimed_and_read_in_one_trip(
+    world: World, database_kind: str, monkeypatch: pytest.MonkeyPatch, jobs: int, looks_first: bool
+) -> None:
+    made = [world.create() for _ in range(jobs)]
+    world.dispatch()
+    sent: list[str] = []
+    really = later._run
+    monkeypatch.setattr(
+        later, "_run", lambda conn, kept: (sent.append("; ".join(each.text for each in kept)), really(conn, kept))
+    )
+    with statements(world.engine) as seen:
+        world.work()
+
+    [claim] = [text for text in sent if "INTO ai_job_claim" in text]
+    assert claim.endswith("COMMIT")
+    assert ("SKIP LOCKED" in claim) is not looks_first
+    assert any("SKIP LOCKED" in text and "job_type" in text and text not in claim for text in seen) is looks_first
+    assert [world.job(job.id).lifecycle_status for job in made] == ["succeeded"] * jobs
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "running", "unknown"])

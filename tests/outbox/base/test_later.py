@@ -24,6 +24,7 @@ from tests.support.databases import Databases
 _INSERT = RowInsert(NOTES, ["id", "title", "n"])
 _ANSWERING = RowInsert(NOTES, ["id", "title", "n"], returning=["id", "n", "title"])
 _COUNT_UP = Keyed(sa.update(NOTES).where(one_of(NOTES.c.id)).values(n=NOTES.c.n + 1))
+_LOOK = Keyed(sa.select(NOTES.c.id, NOTES.c.n).where(one_of(NOTES.c.id)).order_by(NOTES.c.n))
 
 
 @pytest.fixture
@@ -269,6 +270,25 @@ def test_a_row_too_few_undoes_the_whole_unit(uow: UnitOfWork, follows: str) -> N
         with pytest.raises(later.Shortfall):
             uow.run(unit)
     assert numbers(uow) == [7]
+
+
+@pytest.mark.parametrize("counted_on", [0, 1, 2, 3])
+def test_rows_that_a_look_counts_on_are_counted_and_come_back(uow: UnitOfWork, counted_on: int) -> None:
+    ids = [uow.run(lambda conn, n=n: write(conn, n=n)) for n in range(2)]  # type: ignore[misc]
+
+    def unit(conn: sa.Connection) -> Callable[[], list[list[Any]]]:
+        _INSERT.write(conn, [note(5)])
+        found = _LOOK.fetch_later(conn, ids, expect=counted_on)
+        _INSERT.write(conn, [note(6)])
+        return found
+
+    if counted_on == 2:
+        assert uow.run(unit)() == [[ids[0], 0], [ids[1], 1]]
+        assert numbers(uow) == [0, 1, 5, 6]
+    else:
+        with pytest.raises(later.Shortfall):
+            uow.run(unit)
+        assert numbers(uow) == [0, 1]
 
 
 def test_rows_come_back_with_the_commit(uow: UnitOfWork) -> None:
