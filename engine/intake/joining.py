@@ -1,12 +1,12 @@
 """Joining a caller's transaction: which ones can carry a job, and what happens when it is lost.
 
 We never commit it and never retry in it. After a database error in it nothing of it may be kept: on MySQL a
-lock wait undoes one statement and leaves the rest open (CI-8), so the session refuses to commit.
+lock wait undoes one statement and leaves the rest open (CI-8), so its COMMIT is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,15 +20,13 @@ from engine.errors import (
 from engine.intake.wake import AfterCommit
 from outbox.base.db import classify, is_prepared
 from outbox.base.later import send_kept
-from outbox.base.outcome import tell_outcome
+from outbox.base.outcome import refuse_commit, tell_outcome
 from registry.errors import AiJobsError
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session, SessionTransaction, scoped_session
+    from sqlalchemy.orm import Session, scoped_session
 
 CallerSession: TypeAlias = "Session | scoped_session[Session] | sa.Connection"
-
-_LOST = "aijobs_lost"
 
 
 @contextmanager
@@ -47,7 +45,7 @@ def joined(
         yield conn
         send_kept(conn)
     except sa.exc.DBAPIError as error:
-        _poison(session)
+        _lose(conn)
         raise CallerTransactionLostError(
             f"the database refused a statement ({classify(error)}); roll this transaction back and run it again"
         ) from error
@@ -56,7 +54,7 @@ def joined(
         raise
     except BaseException:
         # Cut short, as by a signal handler of the caller's, perhaps between a job and its event.
-        _poison(session)
+        _lose(conn)
         raise
     if after_commit is not None:
         tell_outcome(conn, after_commit)
@@ -106,43 +104,8 @@ def _is_autocommit(conn: sa.Connection) -> bool:
     return conn.dialect.detect_autocommit_setting(dbapi_connection)
 
 
-# ------------------------------------------------------------------ a lost transaction
-
-
-def _poison(session: Session | sa.Connection) -> None:
-    if isinstance(session, sa.Connection):
-        # One without a driver's connection commits nothing anyway.
-        if not (session.closed or session.invalidated):
-            session.info[_LOST] = True
-            _listen(session, ("commit", _refuse_commit), ("rollback", _forgive))
-    else:
-        session.info[_LOST] = True
-        _listen(session, ("before_commit", _before_commit), ("after_transaction_end", _after_end))
-
-
-def _listen(target: Session | sa.Connection, *listeners: tuple[str, Callable[..., None]]) -> None:
-    for event, act in listeners:
-        if not sa.event.contains(target, event, act):
-            sa.event.listen(target, event, act)
-
-
-def _before_commit(session: Session) -> None:
-    if session.info.get(_LOST):
-        raise CallerTransactionLostError()
-
-
-def _after_end(session: Session, transaction: SessionTransaction) -> None:
-    if transaction.parent is None:
-        session.info.pop(_LOST, None)
-
-
-def _refuse_commit(conn: sa.Connection) -> None:
-    if conn.info.get(_LOST):
-        # The transaction counts as ended once COMMIT was tried: a ROLLBACK of the caller's would not be sent.
-        conn.dialect.do_rollback(conn.connection)
-        _forgive(conn)
-        raise CallerTransactionLostError()
-
-
-def _forgive(conn: sa.Connection) -> None:
-    conn.info.pop(_LOST, None)
+def _lose(conn: sa.Connection) -> None:
+    """Nothing of this transaction may be kept: its COMMIT is refused, whoever asks for it."""
+    # One without a driver's connection commits nothing anyway.
+    if not (conn.closed or conn.invalidated):
+        refuse_commit(conn, CallerTransactionLostError)

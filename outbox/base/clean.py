@@ -11,6 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from outbox.base.later import forget
+from outbox.base.outcome import forget_outcome
 
 #: Of MySQL's protocol: a transaction is open.
 _IN_TRANSACTION: Final = 1
@@ -23,8 +24,9 @@ def keep_clean(engine: sa.Engine) -> None:
     sa.event.listen(engine, "reset", _leave_nothing)
 
 
-def _leave_nothing(connection: Any, _record: Any, _state: Any) -> None:
+def _leave_nothing(connection: Any, record: Any, _state: Any) -> None:
     forget(connection)
+    forget_outcome({} if record is None else record.info)
     if _is_open(connection):
         connection.rollback()
 

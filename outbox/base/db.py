@@ -31,6 +31,7 @@ from outbox.base.failures import translate as translate
 from outbox.base.forks import leave_at_fork
 from outbox.base.idle import end_idle_transactions
 from outbox.base.later import keep_writes
+from outbox.base.outcome import watch_outcomes
 
 T = TypeVar("T")
 #: An Engine or an AsyncEngine.
@@ -106,6 +107,8 @@ def _prepare(engine: sa.Engine) -> None:
     engine.dialect._aijobs_prepared = True  # type: ignore[attr-defined]
     sa.event.listen(engine, "connect", _PREPARE[engine.dialect.name])
     keep_writes(engine)
+    # Around what keeps writes, also where a job was created on this engine before.
+    watch_outcomes(engine.dialect)
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "begin", _begin_sqlite)
 

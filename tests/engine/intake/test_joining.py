@@ -446,6 +446,50 @@ def test_a_session_in_which_a_statement_failed_can_only_be_rolled_back(
     assert world.counts() == CREATED
 
 
+def test_a_hook_that_swallows_the_error_cannot_commit_half_a_job(
+    world: World, hints: Hints, host: sa.Engine
+) -> None:
+    """CI-8. A hook of the session's class, which is called while the commit is under way already."""
+
+    class Hooked(Session):
+        """A host's own."""
+
+    @sa.event.listens_for(Hooked, "before_commit")
+    def before_commit(session: Session) -> None:
+        with refusing(host, "INTO ai_job_snapshot"), contextlib.suppress(CallerTransactionLostError):
+            world.create(session=session)
+
+    with Hooked(host) as session:
+        add_note(session)
+        world.create(session=session)
+        with pytest.raises(CallerTransactionLostError):
+            session.commit()
+        session.rollback()
+
+    assert (world.counts(), notes(host), hints.sent) == (NOTHING, 0, 0)
+
+
+@pytest.mark.databases("mariadb")
+@pytest.mark.parametrize("ends", [sa.TwoPhaseTransaction.prepare, sa.TwoPhaseTransaction.commit])
+def test_a_transaction_in_two_phases_in_which_a_statement_failed_can_only_be_rolled_back(
+    world: World, database_kind: str, host: sa.Engine, ends: Callable[[sa.TwoPhaseTransaction], None]
+) -> None:
+    """CI-8."""
+    with host.connect() as conn:
+        transaction = conn.begin_twophase()
+        add_note(conn)
+        with refusing(host, "INTO ai_job_snapshot"), pytest.raises(CallerTransactionLostError):
+            world.create(session=conn)
+        with pytest.raises(CallerTransactionLostError):
+            ends(transaction)
+        conn.rollback()
+        assert (world.counts(), notes(host)) == (NOTHING, 0)
+
+        world.create(session=conn)
+        conn.commit()
+    assert world.counts() == CREATED
+
+
 @pytest.mark.parametrize("write", WRITES)
 def test_a_connection_in_which_a_statement_failed_can_only_be_rolled_back(
     world: World, host: sa.Engine, write: str
