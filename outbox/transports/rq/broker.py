@@ -13,11 +13,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis import BlockingConnectionPool, ConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.connection import parse_url
+from redis.connection import Connection, SSLConnection, parse_url
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 from redis.retry import Retry
@@ -64,9 +65,11 @@ class Broker:
     def _client(self, timeout_s: float) -> Redis:
         # a Unix socket knows no keep-alive
         alive: dict[str, Any] = {} if "path" in self._address else {"socket_keepalive": True}
+        kind = self._address.get("connection_class", Connection)
         pool = ConnectionPool(
             **self._address,
             **alive,
+            redis_connect_func=_greet if issubclass(kind, SSLConnection) else None,
             socket_timeout=timeout_s,
             socket_connect_timeout=self._connect_timeout_s,
             retry=Retry(NoBackoff(), 0),
@@ -137,7 +140,9 @@ class Broker:
             raise unavailable(error) from error
         if isinstance(answers[1], NoScriptError):
             [answers[1]] = self.run([call])
-        return self._checked(answers)[1]
+        # What the script has handed out is not dropped for an error of the wait: the next one tells of it, too.
+        handed_out = isinstance(answers[1], list) and answers[1]
+        return handed_out or self._checked(answers)[1]
 
     def _block_until(self, stopped: Stopped, seconds: float, *commands: Sequence[Any]) -> list[Any] | None:
         """Send ``commands``, of which the first blocks, and look at the socket, and at ``stopped``, until the answers
@@ -150,12 +155,17 @@ class Broker:
         deadline = time.monotonic() + seconds + self._timeout_s
         try:
             connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
-            while not connection.can_read(STOP_NOTICED_S):
-                if stopped():
-                    return _last_words(connection, len(commands))
-                if time.monotonic() > deadline:
-                    raise RedisTimeout("no answer to a blocking command")
-            return [_answer(connection) for _ in commands]
+            answers: list[Any] = []
+            while len(answers) < len(commands):
+                # Not by a look whether there is something to read: over TLS that may be no answer of Redis's.
+                try:
+                    answers.append(_answer(connection, STOP_NOTICED_S))
+                except RedisTimeout:
+                    if stopped():
+                        return _last_words(connection, answers, len(commands))
+                    if time.monotonic() > deadline:
+                        raise
+            return answers
         except BaseException:
             connection.disconnect()  # type: ignore[no-untyped-call]
             raise
@@ -206,24 +216,38 @@ def doze(seconds: float, stopped: Stopped) -> None:
         time.sleep(min(STOP_NOTICED_S, left_s))
 
 
-def _answer(connection: Any) -> Any:
-    """The next answer; one that is an error is given, not raised: others may follow it."""
+def _answer(connection: Any, timeout_s: float) -> Any:
+    """The next answer; one that is an error is given, not raised: others may follow it.
+
+    Raises redis-py's TimeoutError where it has not come whole; then it may be asked for again.
+    """
     try:
-        return connection.read_response()
+        return connection.read_response(timeout=timeout_s, disconnect_on_error=False)
     except ResponseError as error:
         return error
 
 
-def _last_words(connection: Any, count: int) -> list[Any] | None:
+def _last_words(connection: Any, answers: list[Any], count: int) -> list[Any] | None:
     """Hang up, and take what Redis had answered by then: all it has done, it has said before it hears of that."""
+    deadline = time.monotonic() + LAST_WORDS_S
     try:
         # Of the plain socket: that of TLS would understand no answer any more.
         socket.socket.shutdown(connection._sock, socket.SHUT_WR)
-        return [_answer(connection) for _ in range(count)] if connection.can_read(LAST_WORDS_S) else None
+        while len(answers) < count:
+            answers.append(_answer(connection, max(0.001, deadline - time.monotonic())))
     except (RedisError, OSError):
         return None
     finally:
         connection.disconnect()
+    return answers
+
+
+def _greet(connection: Any) -> None:
+    """Read what a TLS server has to say at first: redis-py takes it for data that belongs to nobody, and hangs up."""
+    connection.on_connect()
+    connection.send_command("PING")
+    with suppress(ResponseError):
+        connection.read_response()
 
 
 def _evalsha(call: Call) -> tuple[Any, ...]:

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.support.certificates import make_certificate
 from tests.support.migrated import engine_for
 from tests.support.servers import MariaDbServer, start_or_skip
-
-_DAY = dt.timedelta(days=1)
-
-
-def _certificate(folder: Path, name: str) -> dict[str, str]:
-    """A server's options for a certificate that nobody but itself has signed."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    today = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    made = (
-        x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number())
-        .not_valid_before(today - 3650 * _DAY)
-        .not_valid_after(today + 36500 * _DAY)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / f"{name}.crt").write_bytes(made.public_bytes(pem))
-    (folder / f"{name}.key").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-    )
-    for file in folder.iterdir():
-        file.chmod(0o644)
-    return {"ssl-cert": str(folder / f"{name}.crt"), "ssl-key": str(folder / f"{name}.key")}
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +20,15 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tls")
     for place in (folder, *folder.parents[:2]):
         place.chmod(0o755)
-    _certificate(folder, "stranger")
+    make_certificate(folder, "stranger")
     return folder
 
 
 @pytest.fixture(scope="module")
 def tls_server(certificates: Path) -> Iterator[MariaDbServer]:
     """A MariaDB that offers TLS and insists on it nowhere."""
-    server = start_or_skip(MariaDbServer(options=_certificate(certificates, "server")))
+    certificate, key = make_certificate(certificates, "server")
+    server = start_or_skip(MariaDbServer(options={"ssl-cert": certificate, "ssl-key": key}))
     yield server
     server.stop()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import redis
@@ -64,6 +65,48 @@ def reason(act: Callable[[], Any]) -> str:
     with pytest.raises(TransportUnavailable) as caught:
         act()
     return caught.value.reason
+
+
+class HalfAnswer:
+    """A server that knows nothing, answers the look before the wait and half of the wait, and is silent then."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        self.silent = threading.Event()
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        self._begin(self._accept)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        # Wakes up who accepts.
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        for thread in self._threads:
+            thread.join(PATIENCE_MS / 1000)
+        self._listening.close()
+
+    def _begin(self, act: Callable[..., None], *arguments: object) -> None:
+        self._threads.append(threading.Thread(target=act, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        while not self._over.is_set():
+            connection, _ = self._listening.accept()
+            self._begin(self._answer, connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            while asked := connection.recv(65_536):
+                if b"BLMOVE" in asked:
+                    connection.sendall(b"$-1\r\n")
+                    self.silent.set()
+                    self._over.wait(PATIENCE_MS / 1000)
+                    return
+                connection.sendall(b"*0\r\n")
 
 
 @pytest.fixture
@@ -143,6 +186,41 @@ class TestTR3NothingIsRepeatedByTheLibrary(Conversation):
             self.put(through_proxy, ticket)
 
             assert [delivery.ticket for delivery in waiting.result()] == [ticket]
+
+    def test_what_was_handed_out_outweighs_an_error_of_the_wait(
+        self, redis_server: RedisServer, redis_client: redis.Redis
+    ) -> None:
+        """A user who may run scripts and not wait: the next claim says so, this one has tickets in hand."""
+        redis_client.acl_setuser(
+            "half", enabled=True, nopass=True, keys=["*"], channels=["*"], commands=["+@all", "-blmove"]
+        )
+        half = RqTransport(redis_server.url.replace("redis://", "redis://half:any@"))
+        ticket = make_ticket()
+
+        def stopped() -> bool:
+            # Asked after the first look at the queue, and before the wait.
+            self.put(half, ticket)
+            return False
+
+        claimed = half.claim(QUEUE, 1, WORKER, LEASE_MS, wait_ms=PATIENCE_MS, stopped=stopped)
+        assert [delivery.ticket for delivery in claimed] == [ticket]
+        with pytest.raises(TransportError):
+            half.claim(QUEUE, 1, WORKER, LEASE_MS, wait_ms=PATIENCE_MS)
+        half.close()
+
+    def test_a_stop_does_not_wait_for_the_rest_of_an_answer(self) -> None:
+        """A server, or a proxy before it, that falls silent between two answers."""
+        stop = threading.Event()
+        with HalfAnswer() as server:
+            transport = RqTransport(f"redis://127.0.0.1:{server.port}", timeout_s=PATIENCE_MS / 1000)
+            with ThreadPoolExecutor(1) as thread:
+                waiting = thread.submit(
+                    transport.claim, QUEUE, 1, WORKER, LEASE_MS, wait_ms=PATIENCE_MS, stopped=stop.is_set
+                )
+                assert server.silent.wait(PATIENCE_MS / 1000)
+                stop.set()
+                assert waiting.result(PATIENCE_MS / 4000) == []
+            transport.close()
 
     def test_what_a_lost_claim_took_comes_back(
         self, through_proxy: RqTransport, proxy: TcpProxy
