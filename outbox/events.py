@@ -29,7 +29,7 @@ class EventType(StrEnum):
 SUBSCRIBER_QUEUE = "@events"
 
 
-# Not frozen: that makes them four times as dear, and they are made by the hundred.
+# Not frozen: a frozen one costs four times as much to make, and a call makes hundreds.
 @dataclass(slots=True)
 class NewEvent:
     """An event to be written in the caller's transaction.

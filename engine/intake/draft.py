@@ -18,7 +18,7 @@ from registry.definition import JobDefinition
 from registry.job import JobView, LifecycleStatus
 
 
-# Not frozen: that makes them four times as dear, and they are made by the hundred.
+# Not frozen: a frozen one costs four times as much to make, and a call makes hundreds.
 @dataclass(slots=True)
 class Draft:
     """One job, its snapshot and its event."""

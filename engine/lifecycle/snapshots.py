@@ -47,7 +47,7 @@ _EXPIRED = (
 _PURGE = sa.update(AI_JOB_SNAPSHOT).where(_C.job_id.in_(_ids), _C.content.is_not(None)).values(content=None)
 
 
-# Not frozen: that makes them four times as dear, and they are made by the hundred.
+# Not frozen: a frozen one costs four times as much to make, and a call makes hundreds.
 @dataclass(slots=True)
 class Snapshot:
     """A job's input as canonical bytes; ``content`` is None once it has been purged."""

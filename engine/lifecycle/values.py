@@ -13,7 +13,7 @@ from engine.lifecycle.states import LEGACY
 from registry.job import LifecycleStatus, Outcome, StartReason
 
 
-# Not frozen: that makes them four times as dear, and they are made by the hundred.
+# Not frozen: a frozen one costs four times as much to make, and a call makes hundreds.
 @dataclass(slots=True)
 class NewJob:
     """A validated job, ready to be inserted; the id was chosen before (CI-9)."""

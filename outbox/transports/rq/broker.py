@@ -30,10 +30,11 @@ from outbox.transports.rq.lua import Script
 
 #: Parts of a given client that say where and as whom to connect; everything else is ours to set.
 _ADDRESS = ("host", "port", "db", "path", "username", "password", "credential_provider")
-#: How long somebody who is stopped waits for what Redis may have done already, in s.
-LAST_WORDS_S = 1.0
 #: "server" is fakeredis's way of saying which one.
 _KEPT = (*_ADDRESS, "connection_class", "client_name", "server")
+
+#: How long somebody who is stopped waits for what Redis may have done already, in s.
+LAST_WORDS_S = 1.0
 
 
 class Call(NamedTuple):

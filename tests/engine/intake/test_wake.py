@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from outbox.transports.memory import MemoryTransport
 from outbox.transports.rq import RqTransport
 from outbox.transports.rq.acl import DIRECT_COMMANDS, SCRIPT_COMMANDS
 from outbox.transports.rq.keys import Keys
+from tests.support.forked import exit_code_of
 from tests.support.servers import RedisServer
 
 
@@ -106,10 +106,7 @@ def test_a_forked_process_sends_hints_of_its_own() -> None:
         hint.send(["b"])
         sys.exit(0 if transport.wait_wake([dispatcher_channel("b")], 10_000) else 1)
 
-    process = multiprocessing.get_context("fork").Process(target=child)
-    process.start()
-    process.join(30)
-    assert process.exitcode == 0
+    assert exit_code_of(child) == 0
     hint.close()
 
 
@@ -134,13 +131,9 @@ def test_a_process_that_is_forked_in_the_middle_of_a_send_can_send() -> None:
         hint.close()
         sys.exit(0 if transport.depth(["a", "b"]) == {"a": 0, "b": 1} else 1)
 
-    process = multiprocessing.get_context("fork").Process(target=child, daemon=True)
-    process.start()
-    process.join(10)
     try:
-        assert process.exitcode == 0
+        assert exit_code_of(child) == 0
     finally:
-        process.kill()
         go_on.set()
         sending.join()
         hint.close()
@@ -157,10 +150,7 @@ def test_what_was_closed_before_a_fork_is_closed_after_it() -> None:
         hint.close()
         sys.exit(1 if transport.wait_wake([dispatcher_channel("a")], 0) else 0)
 
-    process = multiprocessing.get_context("fork").Process(target=child)
-    process.start()
-    process.join(30)
-    assert process.exitcode == 0
+    assert exit_code_of(child) == 0
 
 
 def test_a_creator_without_rights_to_queues_still_gives_its_hint(redis_server: RedisServer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from outbox.base.db import UnitOfWork, prepare_engine
 from outbox.base.ids import new_id
 from outbox.base.outcome import refuse_commit, tell_outcome
 from tests.outbox.base.notes import NOTES, write
+from tests.support.forked import exit_code_of
 
 _INSERT = RowInsert(NOTES, ["id", "title", "n"])
 
@@ -150,12 +150,8 @@ def test_a_process_that_is_forked_while_a_dialect_is_taken_hold_of_can_do_so_its
     holder = threading.Thread(target=hold)
     holder.start()
     assert held.wait(10)
-    process = multiprocessing.get_context("fork").Process(target=child, daemon=True)
-    process.start()
-    process.join(10)
     try:
-        assert process.exitcode == 0
+        assert exit_code_of(child) == 0
     finally:
-        process.kill()
         go_on.set()
         holder.join()
