@@ -16,7 +16,7 @@ from outbox.scores import Score
 from outbox.transports.base import PutResult, Ticket, Transport
 
 #: Tickets of a queue that are put at once, at most.
-MOST = 16
+MOST = 64
 
 
 def early_tickets(drafts: Sequence[Draft], made: Sequence[CreatedJob], score: Score) -> list[Ticket]:

@@ -20,6 +20,8 @@ from outbox.transports.base import Ticket, Transport
 
 #: At least this much time between two rounds, in seconds: many commits need no more than one.
 _GAP_S = 0.02
+#: For each commit of the round before so much more, up to the longest: what starts together costs less.
+_GAP_PER_COMMIT_S, _LONGEST_GAP_S = 0.002, 0.05
 
 #: How long closing waits for the last round, in seconds.
 _LAST_HINT_S = 2.0
@@ -33,6 +35,11 @@ _log = logging.getLogger("aijobs.wake")
 def dispatcher_channel(queue: str) -> str:
     """The channel on which those wait who dispatch to ``queue``."""
     return f"dispatcher.{queue}"
+
+
+def gap_s(commits: int) -> float:
+    """Seconds to gather after a round for that many commits."""
+    return min(_LONGEST_GAP_S, _GAP_S + _GAP_PER_COMMIT_S * commits)
 
 
 class WakeHint:
@@ -50,6 +57,7 @@ class WakeHint:
             self._closed.set()
         self._queues: set[str] = set()
         self._tickets: list[Ticket] = []
+        self._commits = 0
         self._asked = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -62,6 +70,7 @@ class WakeHint:
         with self._lock:
             self._queues.update(queues)
             self._tickets += tickets
+            self._commits += 1
             if len(self._tickets) > _KEPT:
                 self._queues.update(ticket.queue_name for ticket in self._tickets)
                 self._tickets.clear()
@@ -101,12 +110,14 @@ class WakeHint:
         while not self._closed.is_set():
             self._asked.wait()
             self._asked.clear()
-            self._tell()
-            self._closed.wait(_GAP_S)
+            commits = self._tell()
+            self._closed.wait(gap_s(commits))
         self._tell()
 
-    def _tell(self) -> None:
+    def _tell(self) -> int:
+        """One round; returns how many commits it was for."""
         with self._lock:
+            commits, self._commits = self._commits, 0
             queues, self._queues = self._queues, set()
             tickets, self._tickets = self._tickets, []
         try:
@@ -118,6 +129,7 @@ class WakeHint:
         except TransportError as error:
             # Polling covers them.
             _log.debug("no hint sent: %s", error.code)
+        return commits
 
     def _is_put(self, tickets: Sequence[Ticket]) -> bool:
         try:

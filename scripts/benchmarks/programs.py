@@ -28,9 +28,11 @@ class Program:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
+        # In the session of all others: Linux may share the CPU between sessions before it shares it between threads
+        # (autogroup), and then a server with work from many clients waits behind each of them.
         self._process = subprocess.Popen(
             list(command), cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-            stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
+            stdout=self._output, stderr=subprocess.STDOUT, process_group=0,
         )  # fmt: skip
         reaper.watch(self._process.pid)
         self.peak_rss = 0

@@ -73,7 +73,8 @@ class Server:
                 stdout=log,
                 stderr=log,
                 env=clean_environment(),
-                start_new_session=True,
+                # Out of reach of Ctrl-C, and in one session with its clients: see scripts/benchmarks/programs.py.
+                process_group=0,
             )
         reaper.watch(self._process.pid)
         eventually(

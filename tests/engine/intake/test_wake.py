@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.intake.wake import WakeHint, dispatcher_channel
+from engine.intake import wake
+from engine.intake.wake import WakeHint, dispatcher_channel, gap_s
 from outbox.base.ids import new_id
 from outbox.transports.base import Ticket
 from outbox.transports.memory import MemoryTransport
@@ -251,3 +252,31 @@ def test_a_script_that_ends_without_closing_anything_has_sent_its_last_hint(redi
     transport = RqTransport(redis_server.url)
     assert transport.wait_wake([dispatcher_channel("b")], 0) == dispatcher_channel("b")
     transport.close()
+
+
+def test_nothing_gathers_before_a_lone_hint_and_more_gathers_the_more_is_created() -> None:
+    gaps = [gap_s(commits) for commits in (0, 1, 5, 50, 10**9)]
+    assert gaps == sorted(gaps)
+    assert gaps[1] < gaps[2] < gaps[-1] == gaps[-2]
+    # Whoever creates twenty a second never waits for company, and nobody ever waits as long as a poll.
+    assert gap_s(1) < 0.05 <= gaps[-1] < 0.1
+
+
+def test_a_gap_is_as_long_as_the_round_before_it_was_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered: list[int] = []
+
+    def remember(commits: int) -> float:
+        gathered.append(commits)
+        return 0.0
+
+    monkeypatch.setattr(wake, "gap_s", remember)
+    transport = SlowTransport()
+    hint = WakeHint(transport)
+    hint.send(["a"])
+    assert transport.sending.wait(10)
+    for _ in range(5):
+        hint.send(["b"])
+    transport.go_on.set()
+    assert transport.wait_wake([dispatcher_channel("b")], 10_000)
+    hint.close()
+    assert [commits for commits in gathered if commits] == [1, 5]
