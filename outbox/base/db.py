@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from outbox.base.backoff import exponential
 from outbox.base.clean import keep_clean
-from outbox.base.drivers import connect_arguments, named, share_tls
+from outbox.base.drivers import connect_arguments, load_driver, named, share_tls
 from outbox.base.errors import (
     CommitOutcomeUnknown,
     DatabaseContention,
@@ -71,6 +71,7 @@ def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any)
         # A database error must not carry a payload into a log.
         "hide_parameters": True,
     }
+    load_driver(parsed)
     if "connect_args" not in options and (arguments := connect_arguments(parsed)):
         settings["connect_args"] = arguments
     if parsed.get_backend_name() == "sqlite":

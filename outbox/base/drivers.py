@@ -7,11 +7,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from outbox.base.light_pymysql import load_pymysql
+
 
 def named(url: sa.URL) -> sa.URL:
     """The URL under SQLAlchemy's name: many hosting services write ``postgres://``."""
     name, plus, driver = url.drivername.partition("+")
     return url.set(drivername=f"postgresql{plus}{driver}") if name == "postgres" else url
+
+
+def load_driver(url: sa.URL) -> None:
+    """Import a driver before SQLAlchemy does, where there is a lighter way to do it."""
+    if url.drivername.endswith("+pymysql"):
+        load_pymysql()
 
 
 def connect_arguments(url: sa.URL) -> dict[str, Any]:
