@@ -22,7 +22,7 @@ OUTBOX_EVENT = sa.Table(
     column("deliver_score", sa.BigInteger),
     column("delivery_no", sa.Integer),
     column("traceparent", ascii_text(64), nullable=True),
-    column("dedupe_digest", digest_bytes(), unique=True),
+    column("dedupe_digest", digest_bytes()),
     column("payload", exact_text(1024)),
     column("status", ascii_text(16)),
     column("attempt_count", sa.Integer),
@@ -35,7 +35,8 @@ OUTBOX_EVENT = sa.Table(
     column("last_error", exact_text(255), nullable=True),
     # Exactly the claim: equality on two columns, then the order it reads in (X22, OB-11).
     sa.Index("ix_outbox_event_due", "status", "queue_name", "deliver_score", "id"),
-    sa.Index("ix_outbox_event_aggregate", "aggregate_id"),
+    # The digest alone would be as unique, as the job is in it; but then each insert goes to any page of the index.
+    sa.UniqueConstraint("aggregate_id", "dedupe_digest"),
     **MYSQL_TABLE,
 )
 
