@@ -13,10 +13,10 @@ from engine.intake.commands import CreatedJob
 from engine.intake.draft import Draft
 from outbox.base.clock import wall_clock_ms
 from outbox.scores import Score
-from outbox.transports.base import PutResult, Ticket, Transport
+from outbox.transports.base import MAX_IDLE_PUT, PutResult, Ticket, Transport
 
 #: Tickets of a queue that are put at once, at most.
-MOST = 64
+MOST = MAX_IDLE_PUT
 
 
 def early_tickets(drafts: Sequence[Draft], made: Sequence[CreatedJob], score: Score) -> list[Ticket]:

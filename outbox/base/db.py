@@ -71,12 +71,12 @@ def create_engine_for(url: str, *, idle_transaction_ms: int = 0, **options: Any)
         # A database error must not carry a payload into a log.
         "hide_parameters": True,
     }
-    load_driver(parsed)
-    if "connect_args" not in options and (arguments := connect_arguments(parsed)):
-        settings["connect_args"] = arguments
     if parsed.get_backend_name() == "sqlite":
         settings.pop("pool_recycle")
     try:
+        load_driver(parsed)
+        if "connect_args" not in options and (arguments := connect_arguments(parsed)):
+            settings["connect_args"] = arguments
         engine = sa.create_engine(parsed, **(settings | options))
     except ImportError as error:
         raise DatabaseUrlError(

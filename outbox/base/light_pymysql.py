@@ -10,13 +10,15 @@ import builtins
 import importlib
 import importlib.util
 import sys
-from importlib.machinery import PathFinder
-from pathlib import Path
+import threading
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, Final
 
 _HEAVY: Final = "cryptography"
 _LOGINS: Final = "pymysql._auth"
+_loading: Final = threading.Lock()
 
 
 def load_pymysql() -> None:
@@ -24,63 +26,64 @@ def load_pymysql() -> None:
 
     Where it is imported already, or is laid out in a way that this does not know, it stays as it is.
     """
-    if "pymysql" in sys.modules or f"{_HEAVY}.hazmat" in sys.modules:
-        return
-    # Before its package, which takes what is there.
-    logins = _load_logins()
-    package = importlib.import_module("pymysql")
-    if logins is not None:
-        package.__dict__["_auth"] = logins
+    with _loading:
+        if "pymysql" in sys.modules or f"{_HEAVY}.hazmat" in sys.modules:
+            return
+        # The import system does the rest, with its own locks: others may import the driver meanwhile.
+        sys.meta_path.insert(0, _Finder)
+        try:
+            importlib.import_module("pymysql")
+        finally:
+            sys.meta_path.remove(_Finder)
 
 
-def _load_logins() -> ModuleType | None:
-    path = _find_logins()
-    spec = importlib.util.spec_from_file_location(_LOGINS, path) if path else None
-    if spec is None:
-        return None
-    logins = importlib.util.module_from_spec(spec)
-    # For the import statements of this one module alone: other threads may import the package meanwhile.
-    logins.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import_light}
-    sys.modules[_LOGINS] = logins
-    try:
-        _execute(logins)
-    except BaseException:
-        del sys.modules[_LOGINS]
-        raise
-    _complete_at_first_use(logins)
-    return logins
+class _Finder:
+    """Finds one module, and gives it a loader of ours."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name == _LOGINS else None
+        if spec is None or type(spec.loader) is not SourceFileLoader:
+            return None
+        spec.loader = _Light(spec.loader.name, spec.loader.path)
+        return spec
 
 
-def _find_logins() -> Path | None:
-    package = PathFinder.find_spec("pymysql")
-    folders = package.submodule_search_locations if package else None
-    return next((path for folder in folders or [] if (path := Path(folder, "_auth.py")).is_file()), None)
+class _Light(SourceFileLoader):
+    """Runs a module as if cryptography were not installed, and again when it is asked for it."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        # For the import statements of this one module alone: other threads may import the package meanwhile.
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import_light}
+        super().exec_module(module)
+        vars(module)["__builtins__"] = vars(builtins)
+        encrypt = vars(module).get("sha2_rsa_encrypt")
+        if callable(encrypt):
+            vars(module)["sha2_rsa_encrypt"] = self._completing(module, encrypt)
+        else:
+            super().exec_module(module)
+
+    def _completing(self, module: ModuleType, encrypt: Callable[..., Any]) -> Callable[..., Any]:
+        def completing(*arguments: Any) -> Any:
+            self._complete(module)
+            vars(module)["sha2_rsa_encrypt"] = encrypt
+            return encrypt(*arguments)
+
+        return completing
+
+    def _complete(self, module: ModuleType) -> None:
+        """Add what a run with everything has besides: the parts of cryptography, and that they are there."""
+        spec = importlib.util.spec_from_loader(self.name, self)
+        assert spec is not None
+        whole = importlib.util.module_from_spec(spec)
+        super().exec_module(whole)
+        missing = vars(whole).keys() - vars(module).keys()
+        vars(module).update({name: vars(whole)[name] for name in (*missing, "_have_cryptography")})
 
 
 def _import_light(name: str, *rest: Any) -> Any:
     if name.partition(".")[0] == _HEAVY:
         raise ImportError(f"{name} is loaded by the first login that needs it", name=name)
     return builtins.__import__(name, *rest)
-
-
-def _complete_at_first_use(logins: ModuleType) -> None:
-    def encrypt(password: bytes, salt: bytes, public_key: bytes) -> Any:
-        _complete(logins)
-        return logins.sha2_rsa_encrypt(password, salt, public_key)
-
-    if callable(getattr(logins, "sha2_rsa_encrypt", None)):
-        logins.__dict__["sha2_rsa_encrypt"] = encrypt
-    else:
-        _complete(logins)
-
-
-def _complete(logins: ModuleType) -> None:
-    """Run the module once more, with everything there is."""
-    logins.__dict__["__builtins__"] = vars(builtins)
-    _execute(logins)
-
-
-def _execute(module: ModuleType) -> None:
-    assert module.__spec__ is not None
-    assert module.__spec__.loader is not None
-    module.__spec__.loader.exec_module(module)

@@ -23,6 +23,8 @@ from outbox.job_ids import ticket_id
 
 #: Largest number of tickets one claim hands out: a longer script would keep the broker from others.
 MAX_CLAIM = 64
+#: Tickets of a queue that a put for idle queues takes whole.
+MAX_IDLE_PUT = 64
 #: How long a cancel hint is kept; after that the column in SQL alone speaks (design 9).
 CANCEL_HINT_MS = 3_600_000
 #: A worker that has not been heard of for this long is no longer listed.
@@ -156,8 +158,8 @@ class Transport(Protocol):
         """Queue each ticket at the place its score gives; answers in the order of the tickets.
 
         A refused ticket does not hinder the others: its answer is a ``TicketRefused``, not raised. With
-        ``if_idle`` the tickets of a queue in which others wait already are left out (``BUSY``); it is for a
-        few, since of a large batch the first may be in the way of the rest.
+        ``if_idle`` the tickets of a queue in which others wait already are left out (``BUSY``), up to
+        ``MAX_IDLE_PUT`` of a queue all or none; of more, the first may be in the way of the rest.
         """
         ...
 

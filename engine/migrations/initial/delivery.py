@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import sqlalchemy as sa
 
 from engine.migrations import columns as c
 from engine.migrations.steps import create_table
-
-#: The indexes of outbox_event as this revision makes them.
-OUTBOX_INDEXES: Final = {
-    "ix_outbox_event_due": ["status", "queue_name", "deliver_score", "id"],
-    "ix_outbox_event_aggregate": ["aggregate_id"],
-}
 
 
 def create() -> None:
@@ -22,9 +14,9 @@ def create() -> None:
     _inbox()
 
 
-def outbox_columns() -> list[sa.Column[Any]]:
-    """The columns of outbox_event as this revision makes it."""
-    return [
+def _outbox() -> None:
+    create_table(
+        "outbox_event",
         c.column("id", c.uuid()),
         c.column("event_type", c.name(64)),
         c.column("aggregate_id", c.uuid()),
@@ -46,15 +38,8 @@ def outbox_columns() -> list[sa.Column[Any]]:
         c.column("created_at", c.moment()),
         c.column("published_at", c.moment(), null=True),
         c.column("last_error", c.text(255), null=True),
-    ]
-
-
-def _outbox() -> None:
-    create_table(
-        "outbox_event",
-        *outbox_columns(),
-        unique=[["dedupe_digest"]],
-        indexes=OUTBOX_INDEXES,
+        unique=[["aggregate_id", "dedupe_digest"]],
+        indexes={"ix_outbox_event_due": ["status", "queue_name", "deliver_score", "id"]},
     )
 
 

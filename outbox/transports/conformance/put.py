@@ -8,6 +8,7 @@ import pytest
 
 from outbox.errors import TicketRefused
 from outbox.transports.base import (
+    MAX_IDLE_PUT,
     HeartbeatReport,
     PutResult,
     Settlement,
@@ -78,6 +79,16 @@ class PutPromises(Promises):
 
         assert answers == [PutResult.BUSY, PutResult.NEW]
         assert self.drain(transport) == [waiting]
+
+    def test_a_put_for_an_idle_queue_takes_as_many_as_it_may_whole(self, transport: SteerableTransport) -> None:
+        tickets = [make_ticket() for _ in range(MAX_IDLE_PUT)]
+
+        assert transport.put_many(tickets, if_idle=True) == [PutResult.NEW] * MAX_IDLE_PUT
+
+        assert self.drain(transport) == tickets
+        self.put(transport, make_ticket())
+        late = [make_ticket() for _ in range(MAX_IDLE_PUT)]
+        assert transport.put_many(late, if_idle=True) == [PutResult.BUSY] * MAX_IDLE_PUT
 
     def test_a_put_for_an_idle_queue_knows_what_is_executing(self, transport: SteerableTransport) -> None:
         ticket = make_ticket()

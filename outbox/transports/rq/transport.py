@@ -17,6 +17,7 @@ from redis import Redis
 from outbox.errors import TicketRefused
 from outbox.job_ids import ticket_id
 from outbox.transports.base import (
+    MAX_IDLE_PUT,
     Delivery,
     EndedJobs,
     Features,
@@ -118,7 +119,8 @@ class RqTransport:
         """See :meth:`Transport.put_many`."""
         refused = {i: error for i, ticket in enumerate(tickets) if (error := _refusal(ticket))}
         good = [ticket for i, ticket in enumerate(tickets) if i not in refused]
-        parts = cut(good, lambda ticket: ticket.queue_name, PUT_SIZE)
+        # Into an empty queue nothing is put in the middle, so more of it takes no longer.
+        parts = cut(good, lambda ticket: ticket.queue_name, MAX_IDLE_PUT if if_idle else PUT_SIZE)
         answers = self._run([self._calls.put(part.queue, part.items, if_idle=if_idle) for part in parts])
         results = map(put_result, good, in_order(parts, answers, len(good)))
         return [refused[i] if i in refused else next(results) for i in range(len(tickets))]

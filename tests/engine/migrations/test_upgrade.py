@@ -20,7 +20,7 @@ from tests.support.migrated import engine_for
 from tests.support.processes import Child, Children
 from tests.support.wait import eventually
 
-REVISIONS = ["0001", "0002", "0003"]
+REVISIONS = ["0001", "0002"]
 
 
 def test_an_upgrade_is_applied_once(engine: sa.Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -146,6 +147,15 @@ def test_a_url_that_cannot_work_is_refused_with_the_way_out(url: str, part: str)
         create_engine_for(url)
 
     assert part in str(refused.value)
+
+
+def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    # None in its place is how Python itself marks what cannot be imported.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pymysql"]:
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with pytest.raises(DatabaseUrlError, match="pymysql is not installed"):
+        create_engine_for("mysql://db/shop")
 
 
 def test_a_refusal_does_not_repeat_a_password() -> None:

@@ -61,8 +61,9 @@ def _run(script: str, *arguments: str, path: Path | None = None) -> list[str]:
     places = [str(path)] if path else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*places, *filter(None, sys.path)])}
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -96,16 +97,83 @@ def test_a_driver_of_another_layout_is_loaded_as_ever(tmp_path: Path) -> None:
 def test_a_driver_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     package = tmp_path / "pymysql"
     package.mkdir()
-    package.joinpath("__init__.py").touch()
+    package.joinpath("__init__.py").write_text("from . import _auth\n")
     package.joinpath("_auth.py").write_text("raise RuntimeError('broken')\n")
     script = """
 import sys
 from outbox.base.light_pymysql import load_pymysql
 
+finders = len(sys.meta_path)
 try:
     load_pymysql()
 except RuntimeError as error:
     print(error)
-print("pymysql._auth" in sys.modules)
+print("pymysql._auth" in sys.modules, len(sys.meta_path) == finders)
 """
-    assert _run(script, path=tmp_path) == ["broken", "False"]
+    assert _run(script, path=tmp_path) == ["broken", "False True"]
+
+
+#: Ours and a host's threads import the driver at the same moment, again and again.
+_CROWD = """
+import sys, threading
+from outbox.base.light_pymysql import load_pymysql
+
+def host():
+    import pymysql
+    assert pymysql.connections._auth.scramble_native_password(b"x", b"y" * 20)
+
+def ours():
+    load_pymysql()
+    host()
+
+def run(act, all_here, errors):
+    all_here.wait()
+    try:
+        act()
+    except BaseException as error:
+        errors.append(repr(error))
+
+sys.setswitchinterval(1e-5)
+for _ in range(20):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pymysql"]:
+        del sys.modules[name]
+    all_here, errors = threading.Barrier(4), []
+    crowd = [threading.Thread(target=run, args=(act, all_here, errors)) for act in (host, ours, host, ours)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    if errors:
+        sys.exit("; ".join(errors))
+"""
+
+
+def test_many_threads_may_load_the_driver_at_once() -> None:
+    assert _run(_CROWD) == []
+
+
+#: A host that has set something in the module, and one that reloads it, before the first login.
+_MEDDLE = """
+import importlib, sys
+from outbox.base.light_pymysql import load_pymysql
+
+load_pymysql()
+from pymysql import _auth
+
+_auth.DEBUG = "mine"
+try:
+    _auth.sha2_rsa_encrypt(b"secret", b"x" * 20, b"no key")
+except ValueError:
+    print(_auth.DEBUG, _auth._have_cryptography)
+importlib.reload(_auth)
+print(_auth.DEBUG, _auth._have_cryptography)
+"""
+
+
+def test_a_login_changes_nothing_that_others_have_set() -> None:
+    assert _run(_MEDDLE) == ["mine True", "False True"]
+
+
+def test_a_driver_that_is_loaded_anew_is_whole() -> None:
+    script = _import(after="import importlib\nimportlib.reload(pymysql._auth)\nassert pymysql._auth._have_cryptography")
+    assert _run(script) == ["pymysql"]
