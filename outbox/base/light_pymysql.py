@@ -10,7 +10,6 @@ import builtins
 import importlib
 import importlib.util
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -18,7 +17,6 @@ from typing import Any, Final
 
 _HEAVY: Final = "cryptography"
 _LOGINS: Final = "pymysql._auth"
-_loading: Final = threading.Lock()
 
 
 def load_pymysql() -> None:
@@ -26,15 +24,14 @@ def load_pymysql() -> None:
 
     Where it is imported already, or is laid out in a way that this does not know, it stays as it is.
     """
-    with _loading:
-        if "pymysql" in sys.modules or f"{_HEAVY}.hazmat" in sys.modules:
-            return
-        # The import system does the rest, with its own locks: others may import the driver meanwhile.
-        sys.meta_path.insert(0, _Finder)
-        try:
-            importlib.import_module("pymysql")
-        finally:
-            sys.meta_path.remove(_Finder)
+    if "pymysql" in sys.modules or f"{_HEAVY}.hazmat" in sys.modules:
+        return
+    # The import system does the rest, with its own locks: others may import the driver meanwhile, or do just this.
+    sys.meta_path.insert(0, _Finder)
+    try:
+        importlib.import_module("pymysql")
+    finally:
+        sys.meta_path.remove(_Finder)
 
 
 class _Finder:
@@ -63,6 +60,7 @@ class _Light(SourceFileLoader):
         if callable(encrypt):
             vars(module)["sha2_rsa_encrypt"] = self._completing(module, encrypt)
         else:
+            # Not as we know it: once more, and nothing is left for later.
             super().exec_module(module)
 
     def _completing(self, module: ModuleType, encrypt: Callable[..., Any]) -> Callable[..., Any]:
