@@ -122,7 +122,8 @@ def _lasting(row: dict[str, Any] | None) -> dict[str, Any]:
     assert row is not None
     own = {"id", "idempotency_key", "idempotency_digest"}
     return {name: value for name, value in row.items() if name not in own and not name.endswith("_at")} | {
-        "lock_until": row["lock_until"] - row["locked_at"]
+        # PostgreSQL reads its clock for each of the two.
+        "lock_until": round((row["lock_until"] - row["locked_at"]).total_seconds())
     }
 
 
