@@ -131,13 +131,13 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
-def dies_before_change(engine: sa.Engine, number: int) -> Callable[[], None]:
-    """Make the engine fail before its DDL statement of this number; returns the undoing."""
+def dies_before_create(engine: sa.Engine, number: int) -> Callable[[], None]:
+    """Make the engine fail before its CREATE statement of this number; returns the undoing."""
     seen = 0
 
     def before(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
         nonlocal seen
-        if statement.lstrip().startswith(("CREATE", "ALTER", "DROP")):
+        if statement.lstrip().startswith("CREATE"):
             seen += 1
             if seen == number:
                 raise Killed
@@ -151,12 +151,12 @@ def test_a_killed_upgrade_leaves_nothing_or_is_completed(engine: sa.Engine) -> N
     while True:
         runs += 1
         # the version table and one step of the migration; then the end
-        heal = dies_before_change(engine, 3 if runs == 1 else 2)
+        heal = dies_before_create(engine, 3 if runs == 1 else 2)
         try:
             runner.upgrade(engine)
             break
         except Killed:
-            assert runner.current(engine) in (None, *REVISIONS[:-1])
+            assert runner.current(engine) is None
         finally:
             heal()
         if engine.dialect.name != "mariadb":

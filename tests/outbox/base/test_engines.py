@@ -151,7 +151,7 @@ def test_a_url_that_cannot_work_is_refused_with_the_way_out(url: str, part: str)
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # None in its place is how Python itself marks what cannot be imported.
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pymysql"]:
+    for name in {"pymysql", *(name for name in sys.modules if name.partition(".")[0] == "pymysql")}:
         monkeypatch.setitem(sys.modules, name, None)
 
     with pytest.raises(DatabaseUrlError, match="pymysql is not installed"):
